@@ -1,0 +1,132 @@
+"""The component contract.
+
+A component is one module `collector/<kind>s/<type>.py` with a `factory`; the file name is the type in YAML.
+The service builds each pipeline back to front: exporters and connectors give consumers, processors put
+themselves in front of what is behind them, receivers are routed to the first one. Every consumer is native:
+requests flow through C and reach Python only where a component asks for a queue.
+
+Lifecycle, as in the Collector: `start` once, `shutdown` safe without start and twice. Exporters start first and
+receivers last; shutdown goes the other way and drains within its deadline.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from collector.ids import ComponentID, Signal
+
+if TYPE_CHECKING:
+    from collector.native.ops import Op
+    from collector.native.pipeline import Consumer
+    from collector.native.runtime import Runtime
+    from collector.native.table import SpanTable
+    from collector.telemetry.instruments import Sample
+    from collector.telemetry.logs import Log
+
+
+class Stability(enum.StrEnum):
+    """The Collector's stability levels."""
+
+    DEVELOPMENT = "Development"
+    ALPHA = "Alpha"
+    BETA = "Beta"
+    STABLE = "Stable"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What the service gives a component beside its configuration.
+
+    Attributes:
+        id: as written in YAML.
+        signal: of this instance; None for receivers and extensions, which are shared by all signals.
+        runtime: the native runtime of this collector.
+        log: already carries the component's id and kind.
+        clock: seconds, monotonic.
+    """
+
+    id: ComponentID
+    signal: Signal | None
+    runtime: Runtime
+    log: Log
+    clock: Callable[[], float] = time.monotonic
+
+
+class Component(Protocol):
+    """What every component has."""
+
+    def start(self) -> None:
+        """Begin to work; must not block.
+
+        Raises:
+            StartError: the component cannot run; the service shuts down what it has started.
+        """
+
+    def shutdown(self, deadline_s: float) -> None:
+        """Finish what was taken in and stop, within deadline_s seconds."""
+
+    def samples(self) -> Iterable[Sample]:
+        """Return the component's own metrics as they are now."""
+
+
+class OpProcessor(Component, Protocol):
+    """A processor whose work is one native op; neighbours share one pass over the bytes."""
+
+    op: Op
+
+
+class StageProcessor(Component, Protocol):
+    """A processor with state of its own, such as batch: a native consumer in front of others."""
+
+    def connect(self, outputs: Sequence[Consumer]) -> Consumer:
+        """Return the consumer that passes on to outputs; called once, before start."""
+
+
+class TableProcessor(Component, Protocol):
+    """A processor written with numpy; it runs on a thread of its own, behind a bounded queue."""
+
+    def process(self, table: SpanTable) -> None:
+        """Mark rows of table: `table.verdict[i] = 1` drops row i. The table is valid for the call only."""
+
+
+class Exporter(Component, Protocol):
+    """Sends one signal out."""
+
+    consumer: Consumer
+
+
+class Connector(Component, Protocol):
+    """Exporter of one pipeline and receiver of others."""
+
+    def connect(self, outputs: Sequence[Consumer]) -> Consumer:
+        """Return the consumer that passes on to the first consumers of the pipelines behind."""
+
+
+class Receiver(Component, Protocol):
+    """Takes requests of any signal from outside."""
+
+    def publish(self, signal: Signal, consumer: Consumer | None) -> None:
+        """Route signal to consumer from the next request on; None: no pipeline wants it."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Factory:
+    """What a component module exports as `factory`.
+
+    Attributes:
+        config: frozen dataclass of `option` fields; may have `problems(self)`, a generator of (field, message).
+        create: makes the component from its configuration and Settings.
+        signals: what it can be used for.
+        stability: shown by `spansieve components`.
+        aliases: older names of the type, accepted with a warning.
+    """
+
+    config: type[Any]
+    create: Callable[[Any, Settings], Any]
+    signals: frozenset[Signal]
+    stability: Stability
+    aliases: tuple[str, ...] = ()

@@ -1,0 +1,73 @@
+"""Exceptions, grouped by what the caller can do about them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+
+class CollectorError(Exception):
+    """Root of everything that spansieve raises on purpose."""
+
+
+class Problem(NamedTuple):
+    """One fault of a configuration: where it stands and what is wrong there."""
+
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}" if self.path else self.message
+
+
+class ConfigError(CollectorError):
+    """The configuration cannot be used; carries every problem found, not only the first."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = tuple(sorted(problems))
+        super().__init__("\n".join(str(problem) for problem in self.problems))
+
+
+class StartError(CollectorError):
+    """A component could not start, although its configuration is valid."""
+
+    def __init__(self, component: object, message: str) -> None:
+        self.component = component
+        super().__init__(f"{component}: {message}")
+
+
+class ConsumeError(CollectorError):
+    """A request could not be taken or delivered."""
+
+
+class PermanentError(ConsumeError):
+    """Trying again cannot help."""
+
+
+class RetryableError(ConsumeError):
+    """Trying again may help; retry_after_s is the peer's wish in seconds, None when it has none."""
+
+    def __init__(self, message: str, retry_after_s: float | None = None) -> None:
+        self.retry_after_s = retry_after_s
+        super().__init__(message)
+
+
+class Refused(RetryableError):
+    """Refused early, before anything was done: memory or a queue is full."""
+
+
+class NativeError(CollectorError):
+    """The data plane returned a status other than OK."""
+
+    def __init__(self, message: str, code: int, offset: int = 0) -> None:
+        self.code = code
+        self.offset = offset
+        super().__init__(message)
+
+
+class MalformedInput(NativeError):
+    """Bytes that break their format; offset says where."""
+
+
+class LimitExceeded(NativeError):
+    """A stated limit of size, depth or count would be passed."""

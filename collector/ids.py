@@ -1,0 +1,81 @@
+"""Plain value types that every layer shares: signals and component identities."""
+
+from __future__ import annotations
+
+import enum
+import re
+from typing import NamedTuple
+
+from collector.errors import CollectorError
+
+_TYPE = re.compile(r"[a-zA-Z][0-9a-zA-Z_]{0,62}\Z")
+_NAME_MAX = 1024
+
+
+class Signal(enum.Enum):
+    """What flows: the value is the word used in YAML; number is the C enum's."""
+
+    TRACES = "traces"
+    METRICS = "metrics"
+    LOGS = "logs"
+
+    @property
+    def number(self) -> int:
+        """The value of ss_signal."""
+        return _SIGNALS.index(self)
+
+    @property
+    def items(self) -> str:
+        """The plural used in metric names: spans, metric_points, log_records."""
+        return ("spans", "metric_points", "log_records")[self.number]
+
+
+_SIGNALS = list(Signal)
+
+
+class Kind(enum.Enum):
+    """The five kinds of component; the value is the section in YAML and the folder here."""
+
+    RECEIVER = "receivers"
+    PROCESSOR = "processors"
+    EXPORTER = "exporters"
+    CONNECTOR = "connectors"
+    EXTENSION = "extensions"
+
+    @property
+    def singular(self) -> str:
+        """The word used in messages and metric labels."""
+        return self.value[:-1]
+
+
+class InvalidID(CollectorError):
+    """Text that is no component id."""
+
+
+class ComponentID(NamedTuple):
+    """`type[/name]`, as written in YAML."""
+
+    type: str
+    name: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> ComponentID:
+        """Return the id for text.
+
+        Raises:
+            InvalidID: with the Collector's wording.
+        """
+        component_type, slash, name = text.partition("/")
+        component_type, name = component_type.strip(), name.strip()
+        if not component_type:
+            raise InvalidID(f'in "{text}" id: the part before / should not be empty' if slash else "id must not be empty")
+        if slash and not name:
+            raise InvalidID(f'in "{text}" id: the part after / should not be empty')
+        if not _TYPE.match(component_type):
+            raise InvalidID(f'in "{text}" id: invalid character(s) in type "{component_type}"')
+        if len(name) > _NAME_MAX or any(character.isspace() or not character.isprintable() for character in name):
+            raise InvalidID(f'in "{text}" id: invalid character(s) in name "{name}"')
+        return cls(component_type, name)
+
+    def __str__(self) -> str:
+        return f"{self.type}/{self.name}" if self.name else self.type

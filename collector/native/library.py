@@ -1,0 +1,15 @@
+"""The compiled module's two handles, `ffi` and `lib`, for the wrappers beside this file."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+_flags = sys.getdlopenflags()
+sys.setdlopenflags(os.RTLD_LAZY)
+try:
+    from collector.native._spansieve import ffi, lib
+finally:
+    sys.setdlopenflags(_flags)
+
+__all__ = ["ffi", "lib"]

@@ -1,0 +1,210 @@
+"""Native consumers, wired back to front into the graph of a running collector."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from collector.ids import Signal
+from collector.native.errors import fail, new_error, raise_verdict
+from collector.native.library import ffi, lib
+from collector.native.ops import Op
+from collector.native.runtime import Runtime, Worker
+
+
+class Consumer:
+    """Something that takes requests of one signal; keeps what is behind it alive."""
+
+    def __init__(self, pointer: Any, *keep: object) -> None:
+        if pointer == ffi.NULL:
+            raise MemoryError
+        self.pointer = ffi.gc(pointer, lib.ss_consumer_free)
+        self._keep = keep
+
+    def push(self, worker: Worker, request: bytes) -> None:
+        """Push one serialized Export*ServiceRequest.
+
+        Raises:
+            Refused: retryable.
+            PermanentError: trying again cannot help.
+        """
+        verdict = ffi.new("ss_verdict *")
+        lib.ss_consumer_push(self.pointer, worker.pointer, ffi.from_buffer(request), len(request), verdict)
+        raise_verdict(verdict)
+
+
+def _pointers(consumers: Sequence[Consumer]) -> Any:
+    return ffi.new("ss_consumer *[]", [consumer.pointer for consumer in consumers])
+
+
+class Pipeline(Consumer):
+    """Runs ops on each request and passes on what is kept."""
+
+    def __init__(self, runtime: Runtime, signal: Signal, ops: Sequence[Op], output: Consumer) -> None:
+        array = ffi.new("ss_op *[]", [op.pointer for op in ops])
+        pointer = lib.ss_pipeline_new(runtime.pointer, signal.number, array, len(ops), output.pointer)
+        super().__init__(pointer, runtime, tuple(ops), output)
+
+    @property
+    def incoming_items(self) -> int:
+        """Items that came in."""
+        return int(lib.ss_pipeline_incoming_items(self.pointer))
+
+    @property
+    def outgoing_items(self) -> int:
+        """Items that were passed on."""
+        return int(lib.ss_pipeline_outgoing_items(self.pointer))
+
+
+class Fanout(Consumer):
+    """Gives each request to all outputs; the first failure is the answer."""
+
+    def __init__(self, signal: Signal, outputs: Sequence[Consumer]) -> None:
+        array = _pointers(outputs)
+        super().__init__(lib.ss_fanout_new(signal.number, array, len(outputs)), tuple(outputs))
+
+
+def join(signal: Signal, outputs: Sequence[Consumer]) -> Consumer:
+    """Return one consumer for outputs: the only one itself, or a fan-out."""
+    return outputs[0] if len(outputs) == 1 else Fanout(signal, outputs)
+
+
+class Discard(Consumer):
+    """Counts and discards."""
+
+    def __init__(self, signal: Signal) -> None:
+        super().__init__(lib.ss_discard_new(signal.number))
+
+    @property
+    def items(self) -> int:
+        """Items discarded."""
+        return int(lib.ss_discard_items(self.pointer))
+
+
+class Batch(Consumer):
+    """Gathers requests into batches and passes them on from a thread of its own."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        signal: Signal,
+        outputs: Sequence[Consumer],
+        *,
+        timeout_s: float,
+        send_batch_size: int,
+        send_batch_max_size: int,
+        send_batch_max_bytes: int,
+    ) -> None:
+        config = ffi.new(
+            "ss_batch_config *",
+            {
+                "timeout_ns": int(timeout_s * 1e9),
+                "send_batch_size": send_batch_size,
+                "send_batch_max_size": send_batch_max_size,
+                "send_batch_max_bytes": send_batch_max_bytes,
+            },
+        )
+        error = new_error()
+        array = _pointers(outputs)
+        pointer = lib.ss_batch_new(runtime.pointer, signal.number, config, array, len(outputs), error)
+        if pointer == ffi.NULL:
+            fail(error.code, "batch", error)
+        super().__init__(pointer, runtime, tuple(outputs))
+
+    def stats(self) -> Any:
+        """Return an ss_batch_stats of this moment."""
+        stats = ffi.new("ss_batch_stats *")
+        lib.ss_batch_read_stats(self.pointer, stats)
+        return stats
+
+    def drain(self, timeout_s: float) -> bool:
+        """Pass on what is gathered and refuse from now on; False when timeout_s was not enough."""
+        return int(lib.ss_batch_drain(self.pointer, int(timeout_s * 1e9))) == lib.SS_OK
+
+
+class QueueItem(NamedTuple):
+    """A request taken from a queue; its bytes are valid until Queue.done."""
+
+    struct: Any
+
+    @property
+    def view(self) -> Any:
+        """A buffer over the serialized request, without a copy."""
+        return ffi.buffer(self.struct.bytes, self.struct.length)
+
+    @property
+    def item_count(self) -> int:
+        """Spans, data points or log records in it."""
+        return int(self.struct.n_items)
+
+
+class Queue(Consumer):
+    """A bounded queue that Python threads empty.
+
+    Args:
+        sizer: `requests`, `items` or `bytes`: the unit of capacity.
+    """
+
+    def __init__(
+        self, runtime: Runtime, signal: Signal, *, sizer: str, capacity: int, block_on_overflow: bool = False
+    ) -> None:
+        sizers = {"requests": lib.SS_SIZER_REQUESTS, "items": lib.SS_SIZER_ITEMS, "bytes": lib.SS_SIZER_BYTES}
+        error = new_error()
+        pointer = lib.ss_queue_new(
+            runtime.pointer, signal.number, sizers[sizer], capacity, block_on_overflow, error
+        )
+        if pointer == ffi.NULL:
+            fail(error.code, "sending_queue", error)
+        super().__init__(pointer, runtime)
+
+    def pop(self, timeout_s: float) -> QueueItem | None:
+        """Wait for a request; None after timeout_s.
+
+        Raises:
+            StopIteration: the queue was closed and is empty.
+        """
+        item = ffi.new("ss_queue_item *")
+        status = lib.ss_queue_pop(self.pointer, int(timeout_s * 1e9), item)
+        if status == lib.SS_ERR_CLOSED:
+            raise StopIteration
+        return QueueItem(item) if status == lib.SS_OK else None
+
+    def done(self, item: QueueItem) -> None:
+        """Give back the place and the bytes of item."""
+        lib.ss_queue_done(self.pointer, item.struct)
+
+    def close(self) -> None:
+        """Refuse new requests; the rest can still be popped."""
+        lib.ss_queue_close(self.pointer)
+
+    def stats(self) -> Any:
+        """Return an ss_queue_stats of this moment."""
+        stats = ffi.new("ss_queue_stats *")
+        lib.ss_queue_read_stats(self.pointer, stats)
+        return stats
+
+
+class Receiver:
+    """Where transports hand requests over."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self.pointer = ffi.gc(lib.ss_receiver_new(runtime.pointer), lib.ss_receiver_free)
+        self._runtime = runtime
+        self._routes: dict[Signal, Consumer] = {}
+
+    def publish(self, signal: Signal, consumer: Consumer | None) -> None:
+        """Route signal to consumer from the next request on; waits until the old route is unused."""
+        lib.ss_receiver_publish(
+            self.pointer, signal.number, ffi.NULL if consumer is None else consumer.pointer
+        )
+        self._runtime.synchronize()
+        if consumer is None:
+            self._routes.pop(signal, None)
+        else:
+            self._routes[signal] = consumer
+
+    def stats(self) -> Any:
+        """Return an ss_receiver_stats of this moment."""
+        stats = ffi.new("ss_receiver_stats *")
+        lib.ss_receiver_read_stats(self.pointer, stats)
+        return stats

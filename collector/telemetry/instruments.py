@@ -1,0 +1,25 @@
+"""The shape of our own metrics: every component hands out samples when it is asked.
+
+State lives where it is counted (mostly in C); nothing here holds a value. Source for names:
+OpenTelemetry Collector, "Internal telemetry".
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Instrument(NamedTuple):
+    """A metric family: its Prometheus name, `counter` or `gauge`, and its help text."""
+
+    name: str
+    kind: str
+    description: str
+
+
+class Sample(NamedTuple):
+    """One value of an instrument; labels in the order in which they are shown."""
+
+    instrument: Instrument
+    labels: tuple[tuple[str, str], ...]
+    value: float

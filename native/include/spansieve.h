@@ -1,0 +1,445 @@
+/*
+ * spansieve.h: the whole public C API of the data plane.
+ *
+ * Python sees exactly this file: the build drops the preprocessor lines and hands the rest to cffi.
+ * So: no macros, constants are enums, opaque handles, every pointer with its length.
+ *
+ * Ownership words: "borrows" (the caller keeps it and must outlive the use), "copies", "takes" (the
+ * callee frees it). Handles come in _new / _free pairs; _free(NULL) is a no-op.
+ * Threads: a function is safe from any thread only where it says so; otherwise one thread at a time
+ * may use a handle. No function prints, aborts, or touches errno or the locale.
+ */
+#ifndef SPANSIEVE_H
+#define SPANSIEVE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* ------------------------------------------------------------------ status, errors, signals */
+
+typedef enum ss_status {
+    SS_OK = 0,
+    SS_ERR_MALFORMED,        /* the bytes break the grammar of their format; ss_error.offset says where */
+    SS_ERR_LIMIT,            /* a stated limit (size, depth, count) would be passed */
+    SS_ERR_REFUSED,          /* retryable: memory, a batch or a queue is full */
+    SS_ERR_NO_MEMORY,        /* the allocator said no */
+    SS_ERR_ARGUMENT,         /* a parameter is out of its range; ss_error.reason names it */
+    SS_ERR_UNSUPPORTED,      /* well-formed but not something this build or peer can do */
+    SS_ERR_IO,               /* the network failed: connect, reset, closed */
+    SS_ERR_TIMEOUT,          /* the deadline passed first */
+    SS_ERR_CLOSED            /* the handle was shut down */
+} ss_status;
+
+/* Caller-owned detail of a failure. reason is a constant text, never freed. */
+typedef struct ss_error {
+    ss_status code;
+    uint64_t offset; /* byte offset into the input, 0 where there is none */
+    const char *reason;
+} ss_error;
+
+const char *ss_status_text(ss_status status);
+
+typedef enum ss_signal { SS_SIGNAL_TRACES = 0, SS_SIGNAL_METRICS = 1, SS_SIGNAL_LOGS = 2, SS_N_SIGNALS = 3 } ss_signal;
+
+typedef enum ss_transport { SS_TRANSPORT_GRPC = 0, SS_TRANSPORT_HTTP = 1, SS_N_TRANSPORTS = 2 } ss_transport;
+
+typedef enum ss_payload { SS_PAYLOAD_PROTOBUF = 0, SS_PAYLOAD_JSON = 1 } ss_payload;
+
+/* google.rpc.Code, the values that a receiver answers with. */
+typedef enum ss_code {
+    SS_CODE_OK = 0,
+    SS_CODE_CANCELLED = 1,
+    SS_CODE_UNKNOWN = 2,
+    SS_CODE_INVALID_ARGUMENT = 3,
+    SS_CODE_DEADLINE_EXCEEDED = 4,
+    SS_CODE_RESOURCE_EXHAUSTED = 8,
+    SS_CODE_UNIMPLEMENTED = 12,
+    SS_CODE_INTERNAL = 13,
+    SS_CODE_UNAVAILABLE = 14,
+    SS_CODE_UNAUTHENTICATED = 16
+} ss_code;
+
+/* A growable byte buffer. Zero-initialised is empty and valid. */
+typedef struct ss_buffer {
+    uint8_t *data;
+    size_t length;
+    size_t capacity;
+} ss_buffer;
+
+ss_status ss_buffer_reserve(ss_buffer *buffer, size_t extra); /* room for extra more bytes */
+ss_status ss_buffer_append(ss_buffer *buffer, const uint8_t *data, size_t length); /* copies */
+void ss_buffer_free(ss_buffer *buffer); /* frees the bytes, leaves the buffer empty and valid */
+
+/* ------------------------------------------------------------------ runtime and workers */
+
+/* What the threads of one collector share: the memory account and the grace periods of reloads. */
+typedef struct ss_runtime ss_runtime;
+ss_runtime *ss_runtime_new(void);
+void ss_runtime_free(ss_runtime *runtime); /* REQUIRES: everything made from it is freed */
+
+/* Bytes held for requests, batches and queues now. Any thread. */
+uint64_t ss_runtime_in_flight_bytes(const ss_runtime *runtime);
+/* Tell the memory limiters the resident set size just sampled. Any thread. */
+void ss_runtime_set_rss(ss_runtime *runtime, uint64_t rss_bytes);
+/* Return once every worker that was inside ss_receiver_accept or ss_consumer_push at the call has left it:
+ * what was unpublished before the call can be freed after it. Any thread that is not inside one. */
+void ss_runtime_synchronize(ss_runtime *runtime);
+
+/* Per-thread scratch: table, arena, buffers. One thread at a time. */
+typedef struct ss_worker ss_worker;
+ss_worker *ss_worker_new(ss_runtime *runtime);
+void ss_worker_free(ss_worker *worker);
+
+/* ------------------------------------------------------------------ otlp: scan, table, emit */
+
+/* Bits of ss_table.marks, found by the scan. */
+typedef enum ss_mark {
+    SS_MARK_EXCEPTION = 1,  /* a span event named "exception" */
+    SS_MARK_PRIORITY = 2,   /* an attribute named "sampling.priority" */
+    SS_MARK_BAD_ID = 4      /* a trace or span id whose length is neither 0 nor 16 / 8 */
+} ss_mark;
+
+/* Values of ss_table.verdict. */
+typedef enum ss_row_verdict { SS_KEEP = 0, SS_DROP = 1 } ss_row_verdict;
+
+/*
+ * The columns of one Export*ServiceRequest: row i is span, data point or log record i in document order.
+ * Offsets are into the scanned bytes, which the table borrows. All arrays have n_rows entries (ids times
+ * 16 or 8 bytes); an id that is absent is all zero. Valid until the next scan into the same table.
+ */
+typedef struct ss_table {
+    ss_signal signal;
+    const uint8_t *bytes; /* the scanned message; borrowed */
+    size_t bytes_length;
+    uint32_t n_rows;
+    uint32_t n_kept; /* rows whose verdict is SS_KEEP; ops that drop keep it right */
+
+    uint8_t *trace_id;       /* 16 x n_rows: span, log record */
+    uint8_t *span_id;        /* 8 x n_rows: span, log record */
+    uint8_t *parent_span_id; /* 8 x n_rows: span */
+    uint64_t *start_time_unix_nano; /* span, data point; log record: observed_time */
+    uint64_t *end_time_unix_nano;   /* span; data point and log record: time_unix_nano */
+    int32_t *kind;           /* span kind; data point: field number of the metric's data oneof; log: severity_number */
+    int32_t *status_code;    /* span: 0 unset, 1 ok, 2 error */
+    uint32_t *flags;
+    uint32_t *name_offset;   /* span name; data point: its metric's name */
+    uint32_t *name_length;
+    uint32_t *tracestate_offset; /* the value of Span.trace_state; length 0 when absent */
+    uint32_t *tracestate_length;
+    uint32_t *attributes_offset; /* tag of the first attribute of the row; length 0 when it has none */
+    uint32_t *attributes_length; /* from there to the end of the last attribute; other fields may lie between */
+    uint32_t *attribute_count;
+    uint32_t *event_count; /* span */
+    uint32_t *link_count;  /* span */
+    uint32_t *resource_index; /* number of the enclosing ResourceSpans / ResourceMetrics / ResourceLogs, from 0 */
+    uint32_t *scope_index;    /* number of the enclosing Scope*, counted through the whole message, from 0 */
+    uint32_t *node_index;     /* container that holds the row directly; C only */
+    uint32_t *row_offset;  /* first byte of the row: its tag */
+    uint32_t *row_length;  /* tag, length prefix and body */
+    uint32_t *body_offset; /* first byte of the row's message */
+    uint8_t *marks;   /* ss_mark bits */
+    uint8_t *verdict; /* ss_row_verdict; the one column that may be written. 0 after a scan */
+
+    struct ss_table_private *private_state;
+} ss_table;
+
+ss_table *ss_table_new(void);
+void ss_table_free(ss_table *table);
+
+/* Read an Export*ServiceRequest (traces, metrics or logs) into table: one pass, every read bounds-checked,
+ * nested AnyValues checked too. Borrows bytes. Fails with SS_ERR_MALFORMED or SS_ERR_LIMIT and the offset. */
+ss_status ss_scan(ss_signal signal, const uint8_t *bytes, size_t length, ss_table *table, ss_error *error);
+
+/* Set n_kept from the verdict column, after another writer (numpy) changed it. */
+void ss_table_recount(ss_table *table);
+
+/* Replace length bytes at offset, which lie in row, by replacement (copied). length 0 inserts. Edits of a row may
+ * not overlap. The columns keep showing the input. */
+ss_status ss_table_edit(ss_table *table, uint32_t row, uint32_t offset, uint32_t length, const uint8_t *replacement,
+                        size_t replacement_length);
+
+/* True when nothing was dropped or edited: the output is the input. */
+bool ss_table_is_untouched(const ss_table *table);
+
+/* Append the message with the kept rows of [first_row, end_row) and their edits to out. Containers left with no
+ * row are left out; every byte that is not a row, unknown fields included, is carried over in place. */
+ss_status ss_emit(ss_table *table, uint32_t first_row, uint32_t end_row, ss_buffer *out);
+
+/* ------------------------------------------------------------------ otlp: JSON */
+
+/* OTLP/JSON text of an Export*ServiceRequest -> its protobuf bytes, appended to out. */
+ss_status ss_json_to_otlp(ss_signal signal, const uint8_t *json, size_t length, ss_buffer *out, ss_error *error);
+/* The other way: one line of OTLP/JSON (no line feed), appended to out. Unknown fields are left out. */
+ss_status ss_otlp_to_json(ss_signal signal, const uint8_t *bytes, size_t length, ss_buffer *out, ss_error *error);
+
+/* ------------------------------------------------------------------ ops */
+
+/* One processor's work on a table: marks rows, edits rows, or refuses. Safe in several workers at once. */
+typedef struct ss_op ss_op;
+void ss_op_free(ss_op *op);
+/* Items counted under index (each constructor lists its indexes). Any thread. */
+uint64_t ss_op_counter(const ss_op *op, uint32_t index);
+
+/* -- probabilistic_sampler -- */
+
+/* -- low_value_filter -- */
+typedef enum ss_low_value_counter {
+    SS_LOW_VALUE_DURATION = 0, /* dropped, first reason: shorter than min_duration */
+    SS_LOW_VALUE_ATTRIBUTES,   /* dropped, first reason: no attributes */
+    SS_LOW_VALUE_NAME,         /* dropped, first reason: name matched */
+    SS_LOW_VALUE_ALL,          /* dropped because all enabled rules held (match_all) */
+    SS_LOW_VALUE_REPARENTED    /* kept spans that got a new parent */
+} ss_low_value_counter;
+
+typedef struct ss_low_value_config {
+    bool duration_rule;
+    uint64_t min_duration_ns; /* spans shorter than this match */
+    bool attributes_rule;
+    bool name_rule;
+    const char *const *names; /* glob patterns with * and ?; copied */
+    size_t n_names;
+    bool match_all;   /* true: all enabled rules must hold; false: any */
+    bool keep_roots;
+    bool reparent;
+} ss_low_value_config;
+
+ss_op *ss_low_value_new(const ss_low_value_config *config, ss_error *error);
+
+/* -- memory_limiter -- */
+typedef enum ss_memory_limiter_counter { SS_MEMORY_LIMITER_ACCEPTED = 0, SS_MEMORY_LIMITER_REFUSED } ss_memory_limiter_counter;
+/* Refuse (UNAVAILABLE) while the last RSS sample plus what was taken in since, or the bytes in flight, reach
+ * soft_limit_bytes. Borrows runtime. */
+ss_op *ss_memory_limiter_new(ss_runtime *runtime, uint64_t soft_limit_bytes, ss_error *error);
+bool ss_memory_limiter_is_refusing(const ss_op *op);
+
+/* -- metricstransform -- */
+
+/* ------------------------------------------------------------------ consumers: the graph of a running collector */
+
+/* What a receiver answers its client. Zero-initialised is success. */
+typedef struct ss_verdict {
+    ss_code code;
+    bool has_retry_delay; /* attach RetryInfo / Retry-After */
+    uint32_t retry_delay_ms;
+    uint64_t rejected_items; /* with SS_CODE_OK: partial success */
+    char message[256];       /* UTF-8, NUL-terminated */
+} ss_verdict;
+
+/* Something that takes requests of one signal. Built back to front; a consumer borrows those behind it. */
+typedef struct ss_consumer ss_consumer;
+/* Free in the order receivers -> exporters, after ss_receiver_publish away and ss_runtime_synchronize. */
+void ss_consumer_free(ss_consumer *consumer);
+
+/* Push one serialized Export*ServiceRequest. n_items may be 0 for "not counted yet". Any thread, each with its worker. */
+ss_status ss_consumer_push(ss_consumer *consumer, ss_worker *worker, const uint8_t *bytes, size_t length,
+                           ss_verdict *verdict);
+
+/* Run ops in order on each request, pass on what is kept to next. Borrows ops. */
+ss_consumer *ss_pipeline_new(ss_runtime *runtime, ss_signal signal, ss_op *const *ops, size_t n_ops, ss_consumer *next);
+uint64_t ss_pipeline_incoming_items(const ss_consumer *pipeline);
+uint64_t ss_pipeline_outgoing_items(const ss_consumer *pipeline);
+
+/* Give each request to all outputs; the first failure is the verdict. */
+ss_consumer *ss_fanout_new(ss_signal signal, ss_consumer *const *outputs, size_t n_outputs);
+
+/* Count and discard. */
+ss_consumer *ss_discard_new(ss_signal signal);
+uint64_t ss_discard_items(const ss_consumer *discard);
+
+/* Gather requests until a count, a size or a time is reached; pass batches on from a thread of its own.
+ * A batch that an output refuses is kept and tried again; meanwhile at most one more batch is gathered and
+ * then requests are refused, so nothing acknowledged is lost. */
+typedef struct ss_batch_config {
+    uint64_t timeout_ns;          /* 0: pass on at once */
+    uint32_t send_batch_size;     /* items that trigger a batch; 0: no count trigger */
+    uint32_t send_batch_max_size; /* items at most in a batch; 0: no limit */
+    uint32_t send_batch_max_bytes; /* bytes at most in a batch, unless one item alone is larger; 0: no limit */
+} ss_batch_config;
+typedef struct ss_batch_stats {
+    uint64_t size_trigger_send;
+    uint64_t timeout_trigger_send;
+    uint64_t bytes_trigger_send;
+    uint64_t sent_items;
+    uint64_t sent_batches;
+    uint64_t pending_items; /* acknowledged, not yet passed on */
+    uint64_t failed_items;  /* given up at shutdown, or refused for good by an output */
+} ss_batch_stats;
+ss_consumer *ss_batch_new(ss_runtime *runtime, ss_signal signal, const ss_batch_config *config,
+                          ss_consumer *const *outputs, size_t n_outputs, ss_error *error);
+void ss_batch_read_stats(const ss_consumer *batch, ss_batch_stats *stats);
+/* Pass on what is gathered and refuse from now on; gives up after timeout_ns. Blocks. */
+ss_status ss_batch_drain(ss_consumer *batch, uint64_t timeout_ns);
+
+/* A bounded queue that Python threads empty. */
+typedef enum ss_queue_sizer { SS_SIZER_REQUESTS = 0, SS_SIZER_ITEMS, SS_SIZER_BYTES } ss_queue_sizer;
+typedef struct ss_queue_stats {
+    uint64_t size; /* in sizer units, requests being exported included */
+    uint64_t capacity;
+    uint64_t items;    /* items held, those being exported included */
+    uint64_t in_flight_requests; /* popped, not yet done */
+    uint64_t enqueue_failed_items;
+} ss_queue_stats;
+/* A request taken from a queue. bytes stay valid until ss_queue_done. */
+typedef struct ss_queue_item {
+    const uint8_t *bytes;
+    size_t length;
+    uint64_t n_items;
+    void *handle;
+} ss_queue_item;
+ss_consumer *ss_queue_new(ss_runtime *runtime, ss_signal signal, ss_queue_sizer sizer, uint64_t capacity,
+                          bool block_on_overflow, ss_error *error);
+/* Wait for a request: SS_OK, SS_ERR_TIMEOUT, or SS_ERR_CLOSED once closed and empty. Any thread. */
+ss_status ss_queue_pop(ss_consumer *queue, uint64_t timeout_ns, ss_queue_item *item);
+/* The request is delivered or given up: frees its bytes and its place. Any thread. */
+void ss_queue_done(ss_consumer *queue, ss_queue_item *item);
+/* Refuse new requests; poppers get the rest, then SS_ERR_CLOSED. Any thread. */
+void ss_queue_close(ss_consumer *queue);
+void ss_queue_read_stats(const ss_consumer *queue, ss_queue_stats *stats);
+
+/* ------------------------------------------------------------------ receiver: where transports hand over */
+
+/* One complete, decompressed message. Borrowed for the call. */
+typedef struct ss_request {
+    ss_signal signal;
+    ss_transport transport;
+    ss_payload payload;
+    const uint8_t *bytes;
+    size_t length;
+} ss_request;
+
+/* The type of ss_receiver_accept: the narrow seam between a transport and the rest. */
+typedef void (*ss_accept_fn)(void *receiver, ss_worker *worker, const ss_request *request, ss_verdict *verdict);
+
+typedef struct ss_receiver ss_receiver;
+typedef struct ss_receiver_stats { /* [signal][transport], items */
+    uint64_t accepted[3][2];
+    uint64_t refused[3][2];
+    uint64_t requests[3][2];
+    uint64_t bytes[3][2]; /* message bytes after decompression */
+    uint64_t malformed[3][2]; /* requests answered INVALID_ARGUMENT */
+} ss_receiver_stats;
+ss_receiver *ss_receiver_new(ss_runtime *runtime);
+void ss_receiver_free(ss_receiver *receiver);
+/* Route signal to consumer from the next request on (one atomic store); NULL answers UNIMPLEMENTED. Any thread. */
+void ss_receiver_publish(ss_receiver *receiver, ss_signal signal, ss_consumer *consumer);
+bool ss_receiver_has_signal(const ss_receiver *receiver, ss_signal signal);
+/* receiver is an ss_receiver. Any thread, each with its worker. */
+void ss_receiver_accept(void *receiver, ss_worker *worker, const ss_request *request, ss_verdict *verdict);
+void ss_receiver_read_stats(const ss_receiver *receiver, ss_receiver_stats *stats);
+
+/* ------------------------------------------------------------------ net: codecs */
+
+typedef enum ss_encoding {
+    SS_ENCODING_IDENTITY = 0,
+    SS_ENCODING_GZIP,
+    SS_ENCODING_ZSTD,
+    SS_ENCODING_SNAPPY, /* raw block format; framed is recognised on the way in */
+    SS_ENCODING_ZLIB,   /* HTTP "deflate" and "zlib": RFC 1950 */
+    SS_N_ENCODINGS
+} ss_encoding;
+
+/* False where the library was not there at build time. */
+bool ss_encoding_is_available(ss_encoding encoding);
+
+/* Contexts for all encodings, made when first needed and reused. One thread at a time. */
+typedef struct ss_codec ss_codec;
+ss_codec *ss_codec_new(void);
+void ss_codec_free(ss_codec *codec);
+/* level: the library's scale; 0 is the encoding's default (zstd: 1 below 1 MiB of input, else 3). Appends to out. */
+ss_status ss_compress(ss_codec *codec, ss_encoding encoding, int level, const uint8_t *bytes, size_t length,
+                      ss_buffer *out);
+/* Appends to out at most max_length bytes; SS_ERR_LIMIT when there would be more, before they are allocated. */
+ss_status ss_decompress(ss_codec *codec, ss_encoding encoding, const uint8_t *bytes, size_t length, size_t max_length,
+                        ss_buffer *out, ss_error *error);
+
+/* ------------------------------------------------------------------ net: server */
+
+typedef struct ss_listener_config {
+    int fd;                 /* bound, listening; the server dups it */
+    ss_transport transport; /* GRPC: HTTP/2 with prior knowledge; HTTP: HTTP/1.1 */
+    size_t max_message_bytes;   /* before and after decompression */
+    uint32_t max_concurrent_streams;
+    uint32_t initial_window_bytes;
+    uint32_t max_connections; /* 0: no limit */
+    uint64_t idle_timeout_ns; /* close connections idle this long; 0: never */
+    uint64_t read_timeout_ns; /* a request must be complete within this; 0: no limit */
+    const char *paths[3];     /* HTTP: URL path of each signal; copied. NULL entries: the default /v1/... */
+    bool is_admin;            /* HTTP: every request goes to ss_server_next_request instead of accept */
+} ss_listener_config;
+
+typedef struct ss_server_config {
+    const ss_listener_config *listeners;
+    size_t n_listeners;
+    uint32_t n_event_loops; /* threads; 0 means 1 */
+    ss_accept_fn accept;    /* NULL with only admin listeners */
+    bool (*has_signal)(const void *receiver, ss_signal signal);
+    void *receiver;         /* first argument of both */
+} ss_server_config;
+
+typedef struct ss_server_stats {
+    uint64_t connections_opened;
+    uint64_t connections_open;
+    uint64_t requests;
+    uint64_t bytes_read;    /* from sockets */
+    uint64_t bytes_written;
+    uint64_t protocol_errors; /* connections ended for breaking HTTP or flooding */
+} ss_server_stats;
+
+/* A request to an admin listener. Valid until its reply. */
+typedef struct ss_admin_request {
+    uint64_t token;
+    char method[16];
+    char path[256]; /* without the query */
+    char query[256];
+} ss_admin_request;
+
+typedef struct ss_server ss_server;
+/* Start the event loops. Borrows runtime and receiver; copies the rest. */
+ss_server *ss_server_new(ss_runtime *runtime, const ss_server_config *config, ss_error *error);
+/* Stop accepting, send GOAWAY / Connection: close, let requests in flight finish, end after timeout_ns. Blocks. */
+ss_status ss_server_shutdown(ss_server *server, uint64_t timeout_ns);
+void ss_server_free(ss_server *server);
+void ss_server_read_stats(const ss_server *server, ss_server_stats *stats);
+/* Readable while admin requests wait; -1 without an admin listener. */
+int ss_server_request_fd(const ss_server *server);
+/* Take the next admin request: SS_OK, or SS_ERR_TIMEOUT when none waits. Never blocks. */
+ss_status ss_server_next_request(ss_server *server, ss_admin_request *request);
+/* Answer it; copies body. A connection that is gone by then is no error. Any thread. */
+ss_status ss_server_reply(ss_server *server, uint64_t token, int http_status, const char *content_type,
+                          const uint8_t *body, size_t body_length);
+
+/* ------------------------------------------------------------------ net: gRPC client */
+
+typedef struct ss_client_config {
+    const char *host;      /* name, IPv4 or IPv6 literal without brackets; or an absolute path for a unix socket */
+    uint16_t port;
+    const char *authority; /* :authority; NULL: host:port */
+    const char *user_agent;
+    const char *const *headers; /* name, value, name, value ... lower-case names; copied */
+    size_t n_headers;           /* entries of headers: twice the number of headers */
+    uint32_t max_connections;   /* calls at once; more wait */
+    uint64_t connect_timeout_ns;
+} ss_client_config;
+
+typedef struct ss_client_result {
+    ss_status transport_status; /* SS_OK: the server answered; else why it did not */
+    int32_t grpc_status;        /* valid with SS_OK */
+    char message[512];          /* grpc-message, or what failed */
+    bool has_retry_delay;       /* RetryInfo was present */
+    uint64_t retry_delay_ns;
+    uint64_t rejected_items;    /* partial success */
+    char partial_message[512];
+    uint64_t bytes_sent;        /* on the wire, framing included */
+} ss_client_result;
+
+typedef struct ss_client ss_client;
+ss_client *ss_client_new(const ss_client_config *config, ss_error *error);
+void ss_client_free(ss_client *client);
+/* One unary Export call of signal: message is already in encoding. Blocks at most timeout_ns. Any thread. */
+void ss_client_export(ss_client *client, ss_signal signal, ss_encoding encoding, const uint8_t *message, size_t length,
+                      uint64_t timeout_ns, ss_client_result *result);
+/* Fail calls in flight and new ones with SS_ERR_CLOSED. Any thread. */
+void ss_client_close(ss_client *client);
+
+#endif

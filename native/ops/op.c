@@ -1,0 +1,11 @@
+#include "ops/op.h"
+
+void ss_op_free(ss_op *op) {
+    if (op) {
+        op->vtable->free(op);
+    }
+}
+
+uint64_t ss_op_counter(const ss_op *op, uint32_t index) {
+    return index < SS_OP_COUNTERS ? __atomic_load_n(&op->counters[index], __ATOMIC_RELAXED) : 0;
+}

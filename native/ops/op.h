@@ -1,0 +1,44 @@
+/* What an operation is to the plan that runs it. One file an operation; ops do not include one another. */
+#ifndef SS_OP_H
+#define SS_OP_H
+
+#include "spansieve.h"
+
+enum { SS_OP_COUNTERS = 24 };
+
+/* Columns that an edit makes stale. An op that reads one which an earlier op has edited is given a fresh scan. */
+typedef enum ss_columns {
+    SS_COLUMN_TRACESTATE = 1,
+    SS_COLUMN_PARENT = 2,
+    SS_COLUMN_ATTRIBUTES = 4,
+    SS_COLUMN_POINTS = 8, /* anything in a metric */
+    SS_COLUMN_ALL = 0xff
+} ss_columns;
+
+typedef struct ss_op_vtable {
+    uint32_t reads; /* ss_columns */
+    uint32_t edits; /* ss_columns */
+    /* Mark and edit the table. Other than SS_OK refuses the whole request with verdict.
+     * Called from several threads at once: state is read-only but for counters. */
+    ss_status (*run)(ss_op *op, ss_table *table, ss_verdict *verdict);
+    void (*free)(ss_op *op);
+} ss_op_vtable;
+
+/* First member of every op. */
+struct ss_op {
+    const ss_op_vtable *vtable;
+    uint64_t counters[SS_OP_COUNTERS]; /* relaxed atomics */
+};
+
+static inline void ss_op_count(ss_op *op, uint32_t index, uint64_t items) {
+    if (items) {
+        __atomic_fetch_add(&op->counters[index], items, __ATOMIC_RELAXED);
+    }
+}
+
+static inline void ss_table_drop(ss_table *table, uint32_t row) {
+    table->n_kept -= table->verdict[row] == SS_KEEP;
+    table->verdict[row] = SS_DROP;
+}
+
+#endif
