@@ -319,6 +319,10 @@ class RawPeer:
         self._reader.join(TIMEOUT_S)
         self._socket.close()
 
+    def send(self, data: bytes) -> None:
+        """Send data."""
+        self._socket.sendall(data)
+
     def flood(self, pieces: Iterable[bytes]) -> bool:
         """Send pieces until the server ends the connection; False when it took them all."""
         try:
