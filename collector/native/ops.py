@@ -23,6 +23,16 @@ class Op:
         """Return the items counted under index."""
         return int(lib.ss_op_counter(self.pointer, index))
 
+    @property
+    def incoming_items(self) -> int:
+        """Items of the requests that it did not refuse."""
+        return int(lib.ss_op_incoming_items(self.pointer))
+
+    @property
+    def outgoing_items(self) -> int:
+        """Items that it kept of those."""
+        return int(lib.ss_op_outgoing_items(self.pointer))
+
 
 def low_value(
     *,
@@ -68,3 +78,8 @@ def memory_limiter(runtime: Runtime, soft_limit_bytes: int) -> Op:
     error = new_error()
     pointer = lib.ss_memory_limiter_new(runtime.pointer, soft_limit_bytes, error)
     return Op(pointer, error, "memory_limiter", keep=runtime)
+
+
+def is_refusing(op: Op) -> bool:
+    """Return whether the memory limiter op refuses requests now."""
+    return bool(lib.ss_memory_limiter_is_refusing(op.pointer))

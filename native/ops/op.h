@@ -27,13 +27,26 @@ typedef struct ss_op_vtable {
 /* First member of every op. */
 struct ss_op {
     const ss_op_vtable *vtable;
-    uint64_t counters[SS_OP_COUNTERS]; /* relaxed atomics */
+    uint64_t incoming_items; /* relaxed atomics, as are the next */
+    uint64_t outgoing_items;
+    uint64_t counters[SS_OP_COUNTERS];
 };
 
 static inline void ss_op_count(ss_op *op, uint32_t index, uint64_t items) {
     if (items) {
         __atomic_fetch_add(&op->counters[index], items, __ATOMIC_RELAXED);
     }
+}
+
+/* What a pipeline calls: runs the op and counts what came to it and what it kept. */
+static inline ss_status ss_op_run(ss_op *op, ss_table *table, ss_verdict *verdict) {
+    uint32_t n_incoming = table->n_kept;
+    ss_status status = op->vtable->run(op, table, verdict);
+    if (status == SS_OK) {
+        __atomic_fetch_add(&op->incoming_items, n_incoming, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&op->outgoing_items, table->n_kept, __ATOMIC_RELAXED);
+    }
+    return status;
 }
 
 static inline void ss_table_drop(ss_table *table, uint32_t row) {
