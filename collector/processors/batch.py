@@ -117,12 +117,11 @@ class BatchProcessor:
     def connect(self, outputs: Sequence[Consumer]) -> Consumer:
         """Return the batch in front of outputs."""
         config = self._config
-        # The native side knows 0 items as "no count trigger"; the Collector knows it as "at once", like timeout 0.
         self._batch = Batch(
             self._runtime,
             self._signal,
             outputs,
-            timeout_s=config.timeout if config.send_batch_size else 0.0,
+            timeout_s=config.timeout,
             send_batch_size=config.send_batch_size,
             send_batch_max_size=config.send_batch_max_size,
             send_batch_max_bytes=config.send_batch_max_bytes,

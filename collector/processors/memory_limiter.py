@@ -153,7 +153,7 @@ class MemoryLimiter:
                 self._config.max_gc_interval_when_soft_limited,
             )
         self._settings.runtime.set_rss(rss)
-        is_refusing = ops.is_refusing(self.op)
+        is_refusing = max(rss, self._settings.runtime.in_flight_bytes) >= self._soft
         if is_refusing and not self._is_refusing:
             self._log.warning("Memory usage is above soft limit. Refusing data.", cur_mem_mib=rss // _MIB)
         elif self._is_refusing and not is_refusing:

@@ -243,7 +243,7 @@ class _Builder:
         chain = self._previous.chains.get(key)
         if chain is None or (chain.ops, chain.outputs) != (ops, outputs):
             signal = nodes[0].pipeline.signal  # type: ignore[union-attr]
-            chain = _OpChain(ops, outputs, Pipeline(self._host.runtime, signal, ops, join(signal, outputs)))
+            chain = _OpChain(ops, outputs, Pipeline(signal, ops, join(signal, outputs)))
         self.chains[key] = chain
         return (chain.consumer,)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from collector.ids import ComponentID, Kind
 from collector.service import graph as graphs
 from collector.service.build import NOTHING, Entry, Host, Instance, Running, build
 from collector.service.graph import Graph, Node
-from collector.service.metrics import MetricsServer
+from collector.service.metrics import MetricsServer, Page, make_page
 from collector.telemetry.instruments import Instrument, Sample
 from collector.telemetry.process import ProcessMetrics
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 _RECEIVERS_END = 0.3
 _PIPELINES_END = 0.6
 _EXPORTERS_END = 0.95
+_GRACE_S = 0.2  # for a component that was given no time to notice
 
 _METRICS_ID = ComponentID("telemetry", "metrics")
 
@@ -44,9 +46,10 @@ class Service:
         self._totals: dict[_Series, float] = {}
         self._drains: list[threading.Thread] = []
         self._shutdown_timeout_s = 0.0
+        self._instance_id = str(uuid.uuid4())
         self._process = ProcessMetrics(host.runtime, host.clock)
         self._metrics_factory = Factory(
-            config=object,
+            config=Page,
             create=lambda config, settings: MetricsServer(config, settings, self.samples),
             signals=frozenset(),
             stability=Stability.STABLE,
@@ -128,7 +131,7 @@ class Service:
                     instance.publish(new.routes[instance.node])
                 instance.start()
         except StartError:
-            self._shut_down(new.graph, fresh, document.service.shutdown_timeout_s)
+            self._shut_down(new.graph, fresh, document.service.shutdown_timeout)
             raise
         for node, routes in new.routes.items():
             new.instances[node].publish(routes)
@@ -138,15 +141,15 @@ class Service:
         with self._lock:
             self._running = new
             self._leaving += left_over
-        self._shutdown_timeout_s = document.service.shutdown_timeout_s
+        self._shutdown_timeout_s = document.service.shutdown_timeout
         for instance in fresh:
             if hasattr(instance.component, "ready"):
                 instance.component.ready()
         return old, left_over
 
     def _own_extensions(self, document: Document) -> dict[ComponentID, Entry]:
-        metrics = document.service.telemetry.metrics
-        return {} if metrics.level == "none" else {_METRICS_ID: Entry(self._metrics_factory, metrics)}
+        page = make_page(document.service.telemetry, self._instance_id)
+        return {} if page is None else {_METRICS_ID: Entry(self._metrics_factory, page)}
 
     def _shut_down(self, graph: Graph, instances: Sequence[Instance], timeout_s: float) -> None:
         """Shut down instances, which are all or some of graph's, so that each can still pass on what it holds."""
@@ -167,19 +170,20 @@ class Service:
         self._in_parallel([[node] for node in nodes if node.kind is kind], nodes, end_s)
 
     def _in_parallel(self, rows: Iterable[Iterable[Node]], nodes: Mapping[Node, Instance], end_s: float) -> None:
-        """Shut down each row in order, the rows beside one another: one that hangs must not starve the rest."""
+        """Shut down each row in order, the rows beside one another; one that hangs is left behind."""
         jobs = [[nodes[node] for node in row if node in nodes] for row in rows]
-        jobs = [job for job in jobs if job]
         threads = [
-            threading.Thread(target=self._shut_down_row, args=(job, end_s), name="shutdown", daemon=True)
-            for job in jobs[1:]
+            (job, threading.Thread(target=self._shut_down_row, args=(job, end_s), name="shutdown", daemon=True))
+            for job in jobs
+            if job
         ]
-        for thread in threads:
+        for _job, thread in threads:
             thread.start()
-        for job in jobs[:1]:
-            self._shut_down_row(job, end_s)
-        for thread in threads:
-            thread.join()
+        for job, thread in threads:
+            thread.join(max(0.0, end_s - self._host.clock()) + _GRACE_S)
+            if thread.is_alive():
+                components = [str(instance.node.id) for instance in job]
+                self._log.error("shutdown ran out of time", components=components)
 
     def _shut_down_row(self, row: Iterable[Instance], end_s: float) -> None:
         for instance in row:

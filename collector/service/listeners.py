@@ -16,6 +16,7 @@ from collector.errors import StartError
 from collector.telemetry.logs import Log
 
 _BACKLOG = 4096
+_FAMILIES = {"tcp": socket.AF_UNSPEC, "tcp4": socket.AF_INET, "tcp6": socket.AF_INET6}
 
 
 class _Shared:
@@ -76,7 +77,7 @@ class ListenerView:
         """Return a bound, listening, non-blocking socket for the caller to dup.
 
         Args:
-            transport: `tcp` or `unix`.
+            transport: `tcp`, `tcp4`, `tcp6` or `unix`.
             endpoint: `host:port`, where an empty host is every address and port 0 a free one; or a path.
 
         Raises:
@@ -105,7 +106,7 @@ def _listen(owner: object, transport: str, endpoint: str) -> socket.socket:
     where = f"listen {transport} {endpoint}"
     if transport == "unix":
         return _bind(owner, where, socket.AF_UNIX, endpoint)
-    if transport != "tcp":
+    if transport not in _FAMILIES:
         raise StartError(owner, f"{where}: unknown network {transport}")
     host, colon, port = endpoint.rpartition(":")
     if not colon:
@@ -113,10 +114,11 @@ def _listen(owner: object, transport: str, endpoint: str) -> socket.socket:
     if not (port.isascii() and port.isdigit() and int(port) < 65536):
         raise StartError(owner, f"{where}: address {port}: invalid port")
     host = host.removeprefix("[").removesuffix("]")
+    family = _FAMILIES[transport]
     if not host:
-        return _bind_everywhere(owner, where, int(port))
+        return _bind_everywhere(owner, where, family, int(port))
     try:
-        addresses = socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)
+        addresses = socket.getaddrinfo(host, int(port), family, socket.SOCK_STREAM)
     except (socket.gaierror, UnicodeError) as error:
         raise StartError(owner, f"{where}: lookup {host}: no such host") from error
     # `localhost` means 127.0.0.1 before ::1, as it does for the Collector.
@@ -124,8 +126,8 @@ def _listen(owner: object, transport: str, endpoint: str) -> socket.socket:
     return _bind(owner, where, family, address)
 
 
-def _bind_everywhere(owner: object, where: str, port: int) -> socket.socket:
-    if socket.has_dualstack_ipv6():
+def _bind_everywhere(owner: object, where: str, family: int, port: int) -> socket.socket:
+    if family == socket.AF_INET6 or (family == socket.AF_UNSPEC and socket.has_dualstack_ipv6()):
         return _bind(owner, where, socket.AF_INET6, ("::", port))
     return _bind(owner, where, socket.AF_INET, ("0.0.0.0", port))  # noqa: S104 the user asked for it
 

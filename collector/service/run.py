@@ -38,9 +38,9 @@ def run(load: Callable[[], Document], *, end_now: Callable[[int], object] = os._
     """
     try:
         document = load()
-    except ConfigError as error:
+        log = _configure_logs(document)
+    except (ConfigError, OSError) as error:
         return _fail(error)
-    log = _configure_logs(document)
     with Loop(log) as loop:
         runtime = Runtime()
         host = Host(
@@ -136,18 +136,30 @@ class _Operator:
         try:
             document = self._load()
             self._service.reload(document)
+            _configure_logs(document)
         except ConfigError as error:
             problems = [str(problem) for problem in error.problems]
             self._log.error("configuration not reloaded; the running one stays", problems=problems)
         except CollectorError as error:
             self._log.error("configuration not reloaded; the running one stays", error=_text(error))
-        else:
-            _configure_logs(document)
+        except OSError as error:
+            self._log.error("logs are written as before", error=str(error))
 
 
 def _configure_logs(document: Document) -> Log:
     settings = document.service.telemetry.logs
-    log = logs.configure(settings.level, settings.encoding, repeats=logs.RepeatFilter())
+    sampling = settings.sampling
+    log = logs.configure(
+        settings.level,
+        settings.encoding,
+        paths=settings.output_paths,
+        initial_fields=settings.initial_fields,
+        repeats=logs.RepeatFilter(
+            tick_s=sampling.tick, initial=sampling.initial, thereafter=sampling.thereafter
+        )
+        if sampling.enabled
+        else None,
+    )
     for warning in document.warnings:
         log.warning(str(warning))
     return log
@@ -159,10 +171,10 @@ def _make_server(runtime: Runtime, fd: int) -> HttpServer:
     return Server(runtime, listeners=[Listener(fd=fd, is_admin=True)], receiver=None)
 
 
-def _text(error: CollectorError) -> str:
+def _text(error: Exception) -> str:
     return error.message if isinstance(error, StartError) else str(error)
 
 
-def _fail(error: CollectorError) -> int:
+def _fail(error: Exception) -> int:
     sys.stderr.write(f"Error: {_text(error)}\n")
     return 1

@@ -7,9 +7,10 @@ import json
 import logging
 import math
 import sys
+import threading
 import time
-from collections.abc import Callable, Mapping
-from typing import Any, TextIO
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 _LEVELS = {
     logging.DEBUG: "debug",
@@ -65,17 +66,16 @@ class Encoding(enum.StrEnum):
 
 
 class _Formatter(logging.Formatter):
-    def __init__(self, encoding: Encoding) -> None:
+    def __init__(self, encoding: Encoding, initial_fields: Mapping[str, Any]) -> None:
         super().__init__()
         self._encoding = encoding
+        self._initial_fields = initial_fields
 
     def format(self, record: logging.LogRecord) -> str:
         """Return one line: time, level, event and fields."""
-        fields = getattr(record, "fields", {})
+        fields = {**self._initial_fields, **getattr(record, "fields", {})}
         level = _LEVELS.get(record.levelno, record.levelname.lower())
         event = record.getMessage()
-        if record.exc_info:
-            fields = {**fields, "stacktrace": self.formatException(record.exc_info)}
         stamp = _format_time(record.created)
         if self._encoding is Encoding.JSON:
             return _to_json({"level": level, "ts": stamp, "msg": event, **fields})
@@ -106,10 +106,15 @@ class RepeatFilter(logging.Filter):
         self._initial = initial
         self._thereafter = thereafter
         self._clock = clock
-        self._events: dict[tuple[int, str], _Repeats] = {}
+        self._lock = threading.Lock()
+        self._events: dict[tuple[int, object], _Repeats] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether record is written. Called under the handler's lock."""
+        """Return whether record is written."""
+        with self._lock:
+            return self._count(record)
+
+    def _count(self, record: logging.LogRecord) -> bool:
         key = record.levelno, record.msg
         now_s = self._clock()
         repeats = self._events.get(key)
@@ -141,28 +146,42 @@ class _Repeats:
 
 
 def configure(
-    level: str = "info", encoding: str = "console", *, stream: TextIO | None = None, repeats: RepeatFilter | None = None
+    level: str = "info",
+    encoding: str = "console",
+    *,
+    paths: Sequence[str] = ("stderr",),
+    initial_fields: Mapping[str, Any] | None = None,
+    repeats: RepeatFilter | None = None,
 ) -> Log:
-    """Write the collector's logs to stream, standard error by default, and return the logger.
-
-    Called again, as after a reload, it replaces the former settings.
+    """Write the collector's logs from now on as told, and return the logger.
 
     Args:
         level: debug, info, warn, error, dpanic, panic or fatal, as in the Collector.
         encoding: console or json.
+        paths: files to append to, `stderr` or `stdout`.
+        initial_fields: added to each line.
         repeats: thins out repeated events; None writes all.
+
+    Raises:
+        OSError: a file cannot be opened; logs are written as before.
     """
-    handler = logging.StreamHandler(sys.stderr if stream is None else stream)
-    handler.setFormatter(_Formatter(Encoding(encoding)))
-    if repeats is not None:
-        handler.addFilter(repeats)
+    handlers = [_open(path) for path in paths]
+    for handler in handlers:
+        handler.setFormatter(_Formatter(Encoding(encoding), initial_fields or {}))
     logger = logging.getLogger("spansieve")
     logger.propagate = False
     logger.setLevel(_level_number(level))
-    for former in logger.handlers[:]:
-        logger.removeHandler(former)
-    logger.addHandler(handler)
+    logger.filters[:] = [] if repeats is None else [repeats]
+    former, logger.handlers[:] = logger.handlers[:], handlers
+    for handler in former:
+        handler.close()
     return Log(logger)
+
+
+def _open(path: str) -> logging.Handler:
+    if path in ("stderr", "stdout"):
+        return logging.StreamHandler(sys.stderr if path == "stderr" else sys.stdout)
+    return logging.FileHandler(path, encoding="utf-8", errors="backslashreplace")
 
 
 def _level_number(level: str) -> int:

@@ -7,6 +7,7 @@ Collector's default reader (`without_type_suffix`).
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping
 
 from collector.telemetry.instruments import Instrument, Sample
@@ -15,20 +16,30 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 _TARGET_INFO = Instrument("target_info", "gauge", "Target metadata")
 
+_NOT_IN_LABELS = re.compile(r"[^a-zA-Z0-9_]")
+
 _Labels = tuple[tuple[str, str], ...]
 
 
-def render(samples: Iterable[Sample], target: Mapping[str, str], *, type_suffix: bool = False) -> bytes:
+def render(
+    samples: Iterable[Sample],
+    target: Mapping[str, str],
+    *,
+    constant: Mapping[str, str] = {},  # noqa: B006 only read
+    type_suffix: bool = False,
+) -> bytes:
     """Return the page of samples.
 
     Samples with the same name and labels are one series and add up: the pipelines of a processor, for example.
 
     Args:
-        target: the labels of target_info.
+        target: attributes of the collector, the labels of target_info.
+        constant: attributes that become labels of every series.
         type_suffix: end the names of counters in `_total`.
     """
     families: dict[str, tuple[Instrument, dict[tuple[str, _Labels], float]]] = {}
-    target_info = Sample(_TARGET_INFO, tuple(target.items()), 1)
+    target_info = Sample(_TARGET_INFO, _to_labels(target), 1)
+    constant_labels = _to_labels(constant)
     for instrument, labels, value, suffix in (*samples, target_info):
         _instrument, series = families.setdefault(instrument.name, (instrument, {}))
         series[suffix, labels] = series.get((suffix, labels), 0) + value
@@ -38,8 +49,15 @@ def render(samples: Iterable[Sample], target: Mapping[str, str], *, type_suffix:
         lines.append(f"# HELP {family} {_escape(instrument.description)}\n")
         lines.append(f"# TYPE {family} {instrument.kind}\n")
         for (suffix, labels), value in series.items():
+            if instrument is not _TARGET_INFO:
+                labels = (*labels, *constant_labels)
             lines.append(f"{family}{suffix}{_format_labels(labels)} {_format_value(value)}\n")
     return "".join(lines).encode()
+
+
+def _to_labels(attributes: Mapping[str, str]) -> _Labels:
+    """Return attributes under names that Prometheus takes, such as service_name."""
+    return tuple((_NOT_IN_LABELS.sub("_", name), value) for name, value in attributes.items())
 
 
 def _format_labels(labels: _Labels) -> str:
