@@ -32,7 +32,9 @@ _TIMEOUT_SEND = Instrument(
     "counter",
     "Number of times the batch was sent due to a timeout trigger.",
 )
-_SEND_SIZE = Instrument("otelcol_processor_batch_batch_send_size", "histogram", "Number of units in the batch.")
+_SEND_SIZE = Instrument(
+    "otelcol_processor_batch_batch_send_size", "histogram", "Number of units in the batch."
+)
 _CARDINALITY = Instrument(
     "otelcol_processor_batch_metadata_cardinality",
     "gauge",
@@ -63,7 +65,10 @@ class Config:
 
     timeout: Duration = option(0.2, doc="Pass on what is there after this time; 0 gathers nothing.")
     send_batch_size: int = option(
-        8192, doc="Pass on as soon as so many items are there; 0 gathers nothing.", unit="items", minimum=0,
+        8192,
+        doc="Pass on as soon as so many items are there; 0 gathers nothing.",
+        unit="items",
+        minimum=0,
         maximum=0xFFFFFFFF,
     )
     send_batch_max_size: int = option(
@@ -134,7 +139,9 @@ class BatchProcessor:
     def shutdown(self, deadline_s: float) -> None:
         """Pass on what is gathered."""
         if self._batch is not None and not self._batch.drain(deadline_s):
-            self._log.error("items lost", items=int(self._batch.stats().failed_items), error="drain timed out")
+            self._log.error(
+                "items lost", items=int(self._batch.stats().failed_items), error="drain timed out"
+            )
 
     def samples(self) -> Iterator[Sample]:
         """Return the batch's metrics; those of all its pipelines add up under one processor, as in the Collector."""
@@ -156,6 +163,4 @@ class BatchProcessor:
         yield Sample(_FAILED, labels, failed)
 
 
-factory = Factory(
-    config=Config, create=BatchProcessor, signals=frozenset(Signal), stability=Stability.BETA
-)
+factory = Factory(config=Config, create=BatchProcessor, signals=frozenset(Signal), stability=Stability.BETA)

@@ -34,7 +34,9 @@ _UINT32_MAX = 0xFFFFFFFF
 class Config:
     """The Collector's keys."""
 
-    check_interval: Duration = option(0.0, doc="Time between two looks at memory usage; required, 1s is good.")
+    check_interval: Duration = option(
+        0.0, doc="Time between two looks at memory usage; required, 1s is good."
+    )
     limit_mib: int = option(
         0, doc="Hard limit. Wins over limit_percentage.", unit="MiB", minimum=0, maximum=_UINT32_MAX
     )
@@ -71,17 +73,23 @@ class Config:
         if self.limit_mib == 0 and self.limit_percentage == 0:
             yield "", "'limit_mib' or 'limit_percentage' must be greater than zero"
         if self.limit_percentage > 100 or self.spike_limit_percentage > 100:
-            yield "", (
-                "'limit_percentage' and 'spike_limit_percentage' must be greater than zero and less than or equal "
-                "to hundred"
+            yield (
+                "",
+                (
+                    "'limit_percentage' and 'spike_limit_percentage' must be greater than zero and less than or equal "
+                    "to hundred"
+                ),
             )
         if self.limit_mib > 0 and self.spike_limit_mib >= self.limit_mib:
             yield "", "'spike_limit_mib' must be smaller than 'limit_mib'"
         if self.limit_percentage > 0 and self.spike_limit_percentage >= self.limit_percentage:
             yield "", "'spike_limit_percentage' must be smaller than 'limit_percentage'"
         if self.min_gc_interval_when_soft_limited < self.min_gc_interval_when_hard_limited:
-            yield "", (
-                "'min_gc_interval_when_soft_limited' should be larger than 'min_gc_interval_when_hard_limited'"
+            yield (
+                "",
+                (
+                    "'min_gc_interval_when_soft_limited' should be larger than 'min_gc_interval_when_hard_limited'"
+                ),
             )
 
 
@@ -195,6 +203,4 @@ def _limits(config: Config, read_total: Callable[[], int]) -> tuple[int, int]:
     return hard, hard - (spike or hard // 5)
 
 
-factory = Factory(
-    config=Config, create=MemoryLimiter, signals=frozenset(Signal), stability=Stability.BETA
-)
+factory = Factory(config=Config, create=MemoryLimiter, signals=frozenset(Signal), stability=Stability.BETA)

@@ -95,7 +95,7 @@ class Instance:
         try:
             self.component.start()
         except (CollectorError, OSError) as error:
-            cause = error.message if isinstance(error, StartError) else error
+            cause = _cause(error)
             message = (
                 f'failed to start extensions: failed to start extension "{self.node.id}": {cause}'
                 if self.node.kind is Kind.EXTENSION
@@ -271,11 +271,15 @@ class _Builder:
             component = entry.factory.create(entry.config, settings)
         except CollectorError as error:
             place = f', in pipeline "{node.pipeline}"' if node.pipeline else ""
-            message = f'failed to build pipelines: failed to create "{node.id}" {node.kind.singular}{place}: {error}'
+            message = f'failed to build pipelines: failed to create "{node.id}" {node.kind.singular}{place}: {_cause(error)}'
             raise StartError(node.id, message) from error
         if hasattr(component, "process"):
             component = TableStage(component, settings)
         return Instance(node, Entry(entry.factory, entry.config), component, listeners)
+
+
+def _cause(error: Exception) -> str:
+    return error.message if isinstance(error, StartError) else str(error)
 
 
 def _log_fields(node: Node) -> dict[str, str]:

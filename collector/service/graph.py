@@ -106,9 +106,7 @@ def _connect(
             connectors[Node(Kind.CONNECTOR, id, taken, output=given)] = behind
 
 
-def _plan_pipeline(
-    document: Document, id: PipelineID, connectors: Iterable[Node]
-) -> PipelinePlan:
+def _plan_pipeline(document: Document, id: PipelineID, connectors: Iterable[Node]) -> PipelinePlan:
     parts = document.service.pipelines[id]
     signal = id.signal
     outputs = dict.fromkeys(parts.exporters)
@@ -154,7 +152,10 @@ def _describe_cycle(
 ) -> str:
     # Each pipeline that is left is fed by another one: walking to the front must come round.
     feeders = {
-        back: (front, node) for front, parts in left.items() for node in parts.connectors for back in connectors[node]
+        back: (front, node)
+        for front, parts in left.items()
+        for node in parts.connectors
+        for back in connectors[node]
     }
     id = next(iter(left))
     seen: list[PipelineID] = []

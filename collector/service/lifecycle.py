@@ -169,11 +169,16 @@ class Service:
     def _shut_down_kind(self, kind: Kind, nodes: Mapping[Node, Instance], end_s: float) -> None:
         self._in_parallel([[node] for node in nodes if node.kind is kind], nodes, end_s)
 
-    def _in_parallel(self, rows: Iterable[Iterable[Node]], nodes: Mapping[Node, Instance], end_s: float) -> None:
+    def _in_parallel(
+        self, rows: Iterable[Iterable[Node]], nodes: Mapping[Node, Instance], end_s: float
+    ) -> None:
         """Shut down each row in order, the rows beside one another; one that hangs is left behind."""
         jobs = [[nodes[node] for node in row if node in nodes] for row in rows]
         threads = [
-            (job, threading.Thread(target=self._shut_down_row, args=(job, end_s), name="shutdown", daemon=True))
+            (
+                job,
+                threading.Thread(target=self._shut_down_row, args=(job, end_s), name="shutdown", daemon=True),
+            )
             for job in jobs
             if job
         ]

@@ -147,7 +147,10 @@ class Loop:
         return self
 
     def __exit__(
-        self, _type: type[BaseException] | None, _error: BaseException | None, _traceback: TracebackType | None
+        self,
+        _type: type[BaseException] | None,
+        _error: BaseException | None,
+        _traceback: TracebackType | None,
     ) -> None:
         self.close()
 

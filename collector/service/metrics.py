@@ -46,7 +46,9 @@ def make_page(telemetry: Telemetry, instance_id: str) -> Page | None:
     labels = prometheus.with_resource_constant_labels
     included, excluded = (labels.included, labels.excluded) if labels is not None else ((), ())
     constant = {
-        name: value for name, value in target.items() if _matches(name, included) and not _matches(name, excluded)
+        name: value
+        for name, value in target.items()
+        if _matches(name, included) and not _matches(name, excluded)
     }
     host = f"[{prometheus.host}]" if ":" in prometheus.host else prometheus.host
     return Page(f"{host}:{prometheus.port}", target, constant, not prometheus.without_type_suffix)

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 _UPTIME = Instrument("otelcol_process_uptime", "counter", "Uptime of the process in seconds.")
 _CPU = Instrument("otelcol_process_cpu_seconds", "counter", "Total CPU user and system time in seconds.")
-_RSS = Instrument("otelcol_process_memory_rss", "gauge", "Total physical memory (resident set size) in bytes.")
+_RSS = Instrument(
+    "otelcol_process_memory_rss", "gauge", "Total physical memory (resident set size) in bytes."
+)
 _HEAP = Instrument(
     "otelcol_process_runtime_heap_alloc_bytes", "gauge", "Bytes of anonymous memory in RAM: heap and stacks."
 )
-_IN_FLIGHT = Instrument(
-    "spansieve_in_flight_bytes", "gauge", "Bytes held for requests, batches and queues."
-)
+_IN_FLIGHT = Instrument("spansieve_in_flight_bytes", "gauge", "Bytes held for requests, batches and queues.")
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
