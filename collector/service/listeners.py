@@ -10,7 +10,9 @@ import contextlib
 import errno
 import os
 import socket
+import stat
 import threading
+from typing import Any
 
 from collector.errors import StartError
 from collector.telemetry.logs import Log
@@ -116,7 +118,9 @@ def _listen(owner: object, transport: str, endpoint: str) -> socket.socket:
     host = host.removeprefix("[").removesuffix("]")
     family = _FAMILIES[transport]
     if not host:
-        return _bind_everywhere(owner, where, family, int(port))
+        is_dual = family == socket.AF_UNSPEC and socket.has_dualstack_ipv6()
+        host, family = ("::", socket.AF_INET6) if is_dual or family == socket.AF_INET6 else ("0.0.0.0", socket.AF_INET)
+        return _bind(owner, where, family, (host, int(port)), is_dual=is_dual)
     try:
         addresses = socket.getaddrinfo(host, int(port), family, socket.SOCK_STREAM)
     except (socket.gaierror, UnicodeError) as error:
@@ -126,13 +130,7 @@ def _listen(owner: object, transport: str, endpoint: str) -> socket.socket:
     return _bind(owner, where, family, address)
 
 
-def _bind_everywhere(owner: object, where: str, family: int, port: int) -> socket.socket:
-    if family == socket.AF_INET6 or (family == socket.AF_UNSPEC and socket.has_dualstack_ipv6()):
-        return _bind(owner, where, socket.AF_INET6, ("::", port))
-    return _bind(owner, where, socket.AF_INET, ("0.0.0.0", port))  # noqa: S104 the user asked for it
-
-
-def _bind(owner: object, where: str, family: int, address: object) -> socket.socket:
+def _bind(owner: object, where: str, family: int, address: Any, *, is_dual: bool = False) -> socket.socket:
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
         if family == socket.AF_UNIX:
@@ -140,9 +138,8 @@ def _bind(owner: object, where: str, family: int, address: object) -> socket.soc
         else:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
-            is_one_address = address[0] != "::"  # type: ignore[index]
-            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, is_one_address)
-        listener.bind(address)  # type: ignore[arg-type]
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, not is_dual)
+        listener.bind(address)
         listener.listen(_BACKLOG)
         listener.setblocking(False)
     except OSError as error:
@@ -164,7 +161,8 @@ def _remove_stale(path: str) -> None:
         try:
             probe.connect(path)
         except OSError as error:
-            if error.errno == errno.ECONNREFUSED:
+            # A plain file refuses connections too.
+            if error.errno == errno.ECONNREFUSED and stat.S_ISSOCK(os.stat(path).st_mode):
                 os.unlink(path)
 
 

@@ -13,7 +13,10 @@ from collector.component import Factory, Settings, Stability
 from collector.errors import StartError
 from collector.ids import ComponentID, Signal
 from collector.native import ops
+from collector.native.library import ffi, lib
 from collector.native.pipeline import Batch, Consumer, Discard, join
+from collector.native.pipeline import Receiver as NativeReceiver
+from collector.native.runtime import Worker
 from collector.telemetry.instruments import Instrument, Sample
 
 
@@ -233,3 +236,25 @@ class FakeTable(Part):
 FACTORIES.update(
     limiter=make_factory(FakeLimiter), short=make_factory(FakeFilter), table=make_factory(FakeTable)
 )
+
+
+class RoutedReceiver(Part):
+    """A receiver with the native router: a request finds its route and goes there in one grace period."""
+
+    def __init__(self, config: Config, settings: Settings) -> None:
+        super().__init__(config, settings)
+        self.native = NativeReceiver(settings.runtime)
+
+    def publish(self, signal: Signal, consumer: Consumer | None) -> None:
+        self.native.publish(signal, consumer)
+
+    def accept(self, worker: Worker, request: bytes) -> str:
+        """Hand over a request of traces; return why it is not taken, or nothing."""
+        buffer = ffi.from_buffer(request)
+        handed = ffi.new(
+            "ss_request *",
+            {"signal": 0, "transport": 0, "payload": 0, "bytes": buffer, "length": len(request)},
+        )
+        verdict = ffi.new("ss_verdict *")
+        lib.ss_receiver_accept(self.native.pointer, worker.pointer, handed, verdict)
+        return ffi.string(verdict.message).decode() if verdict.code else ""
