@@ -12,7 +12,7 @@ import enum
 import math
 import types
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from collector.config.expand import UNKNOWN, Expanded, plain
 from collector.config.fields import Duration, Option, Secret
@@ -27,8 +27,7 @@ _NO_OPTION = Option(doc="")
 _MAX_SHOWN = 60
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Key:
+class Key(NamedTuple):
     """One key of a configuration class.
 
     Attributes:
@@ -260,7 +259,7 @@ class _Decoder:
         if homes:
             return "; it is valid under " + ", ".join(home or self._root_path for home in homes)
         word = nearest(name, keys)
-        return f"; did you mean {word!r}?" if word else f"; valid keys: {', '.join(keys)}"
+        return f"; did you mean {word!r}?" if word else f"; valid keys: {', '.join(keys) or 'none'}"
 
 
 def _is_text(annotation: Any) -> bool:

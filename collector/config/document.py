@@ -6,7 +6,7 @@ Source: OpenTelemetry Collector, "Configuration" and "Internal telemetry", for k
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from collector.config.fields import Duration, option
@@ -95,14 +95,6 @@ class Logs:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class ResourceLabels:
-    """Which resource attributes become labels of every series."""
-
-    included: tuple[str, ...] = option((), doc="Attributes to add.")
-    excluded: tuple[str, ...] = option((), doc="Attributes to leave out.")
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Prometheus:
     """Where the collector's own metrics can be scraped."""
 
@@ -111,81 +103,36 @@ class Prometheus:
     without_scope_info: bool = option(False, doc="Leave out labels of the instrumentation scope.")
     without_units: bool = option(False, doc="Leave the unit out of names.")
     without_type_suffix: bool = option(False, doc="Leave `_total` out of the names of counters.")
-    with_resource_constant_labels: ResourceLabels | None = option(
-        None, doc="Which resource attributes become labels of every series."
+    with_resource_constant_labels: dict[str, tuple[str, ...]] = option(
+        factory=dict, doc="Resource attributes that become labels of every series: `included`, `excluded`."
     )
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class PullExporter:
-    """What a pull reader is read through."""
+class Metrics(NamedTuple):
+    """The collector's own metrics.
 
-    prometheus: Prometheus | None = option(None, doc="Serve in Prometheus format.", null_enables=True)
+    Attributes:
+        level: how much is measured: none, basic, normal or detailed.
+        prometheus: where they can be scraped; None when nowhere.
+    """
 
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class PullReader:
-    """A reader that waits to be asked."""
-
-    exporter: PullExporter = option(factory=PullExporter, doc="What it is read through.")
+    level: str
+    prometheus: Prometheus | None
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Reader:
-    """One way in which the collector's own metrics leave it."""
+class Telemetry(NamedTuple):
+    """What the collector tells about itself.
 
-    pull: PullReader | None = option(None, doc="Be scraped.")
-    periodic: dict[str, Any] | None = option(
-        None, doc="Accepted for the Collector's sake, with a warning: own metrics are not pushed."
-    )
+    Attributes:
+        resource: attributes of the collector beside the default ones; None removes a default one.
+    """
 
-
-def _default_readers() -> tuple[Reader, ...]:
-    prometheus = Prometheus(without_scope_info=True, without_units=True, without_type_suffix=True)
-    return (Reader(pull=PullReader(exporter=PullExporter(prometheus=prometheus))),)
+    logs: Logs
+    metrics: Metrics
+    resource: Mapping[str, Any]
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Metrics:
-    """The collector's own metrics."""
-
-    level: str = option(
-        "normal", doc="How much is measured.", choices=("none", "basic", "normal", "detailed")
-    )
-    readers: tuple[Reader, ...] = option(factory=_default_readers, doc="How the metrics leave the collector.")
-    views: tuple[Any, ...] = option((), doc="Accepted for the Collector's sake; has no effect.")
-
-    @property
-    def prometheus(self) -> Prometheus | None:
-        """Where to serve the metrics; None when nowhere."""
-        if self.level == "none":
-            return None
-        return next((reader.pull.exporter.prometheus for reader in self.readers if reader.pull), None)
-
-    def problems(self) -> Iterator[tuple[str, str]]:
-        """Yield what cannot be served."""
-        pulls = [index for index, reader in enumerate(self.readers) if reader.pull]
-        for index in pulls[1:]:
-            yield f"readers::{index}", "only one pull reader is supported"
-        for index, reader in enumerate(self.readers):
-            if reader.pull and reader.pull.exporter.prometheus is None:
-                yield f"readers::{index}::pull::exporter", "expected 'prometheus'"
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Telemetry:
-    """What the collector tells about itself."""
-
-    logs: Logs = option(factory=Logs, doc="The collector's own logs.")
-    metrics: Metrics = option(factory=Metrics, doc="The collector's own metrics.")
-    traces: dict[str, Any] = option(factory=dict, doc="Accepted for the Collector's sake; there are none.")
-    resource: dict[str, Any] = option(
-        factory=dict, doc="Attributes of the collector; null removes a default one."
-    )
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Service:
+class Service(NamedTuple):
     """What runs, decoded and checked.
 
     Attributes:
@@ -193,14 +140,13 @@ class Service:
         shutdown_timeout: seconds in which a shutdown must have drained everything.
     """
 
-    extensions: tuple[ComponentID, ...] = ()
+    extensions: tuple[ComponentID, ...]
     pipelines: Mapping[PipelineID, Pipeline]
     telemetry: Telemetry
     shutdown_timeout: Duration
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Document:
+class Document(NamedTuple):
     """One configuration, free of problems.
 
     Attributes:

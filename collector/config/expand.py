@@ -8,10 +8,9 @@ RFC "env-vars"; unlike there, references after an escaped one are expanded too, 
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from collector.config import syntax
 from collector.config.sources import SourceError, Text
@@ -24,8 +23,7 @@ MAX_LENGTH = 16 * 1024 * 1024
 _TOKEN = re.compile(r"\$+\{?|\}")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Expanded:
+class Expanded(NamedTuple):
     """The value of a reference, and the text from which it was read."""
 
     value: Any
@@ -117,13 +115,17 @@ class Expander:
             n_dollars = token[0].count("$")
             if token[0] == "}":
                 self._close(frames, found, depth)
-            elif token[0][-1] != "{":
-                parts.append("$" * (n_dollars // 2 + n_dollars % 2))
-            else:
-                # Of an odd number the last one opens a reference; of an even number none does: it is escaped.
-                if n_dollars > 1:
-                    parts.append("$" * (n_dollars // 2))
-                frames.append(_Frame(is_reference=n_dollars % 2 == 1))
+                continue
+            # What stands in a reference is read again, so there an escape keeps both its dollars.
+            in_reference = any(frame.is_reference for frame in frames)
+            if token[0][-1] != "{":
+                parts.append(token[0] if in_reference else "$" * (n_dollars - n_dollars // 2))
+                continue
+            # Of an odd number the last one opens a reference; of an even number none does: it is escaped.
+            n_escaped = n_dollars - n_dollars % 2
+            if n_escaped:
+                parts.append("$" * (n_escaped if in_reference else n_escaped // 2))
+            frames.append(_Frame(is_reference=n_dollars % 2 == 1))
         if position < len(text):
             frames[-1].parts.append(text[position:])
         while len(frames) > 1:

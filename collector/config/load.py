@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -11,15 +10,17 @@ from collector.config.decode import decode, describe
 from collector.config.document import (
     ComponentEntry,
     Document,
+    Metrics,
     Pipeline,
     PipelineID,
+    Prometheus,
     Service,
     Telemetry,
 )
 from collector.config.expand import UNKNOWN, Expanded, plain
-from collector.config.fields import Duration, option
 from collector.config.pipelines import check_pipelines
 from collector.config.resolve import Resolved, resolve
+from collector.config.sections import MetricsSection, PipelineSection, ServiceSection
 from collector.config.syntax import join
 from collector.config.values import nearest
 from collector.errors import ConfigError, Problem
@@ -30,30 +31,6 @@ if TYPE_CHECKING:
     from collector.registry import Registry
 
 _SECTIONS = (*(kind.value for kind in Kind), "service")
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class PipelineSection:
-    """One pipeline: the way from receivers through processors to exporters."""
-
-    receivers: tuple[str, ...] = option((), doc="Ids of receivers, or of connectors that feed this pipeline.")
-    processors: tuple[str, ...] = option((), doc="Ids of processors, in the order in which data passes.")
-    exporters: tuple[str, ...] = option((), doc="Ids of exporters, or of connectors to other pipelines.")
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class ServiceSection:
-    """What is run of all that is configured."""
-
-    extensions: tuple[str, ...] = option((), doc="Ids of extensions, in the order in which they start.")
-    pipelines: dict[str, PipelineSection] = option(factory=dict, doc="Pipelines by `signal[/name]`.")
-    telemetry: Telemetry = option(factory=Telemetry, doc="What the collector tells about itself.")
-    shutdown_timeout: Duration = option(
-        Duration(25.0),
-        doc="Time in which a shutdown drains; the default is within the 30s that Kubernetes grants.",
-        minimum=0,
-        ours=True,
-    )
 
 
 def load(
@@ -228,18 +205,39 @@ class _Build:
             # Connectors are judged by all pipelines together.
             for path, message in check_pipelines(pipelines, components):
                 self._fail(path, message)
-        for index, reader in enumerate(section.telemetry.metrics.readers):
-            if reader.periodic is not None:
-                self._warn(
-                    f"service::telemetry::metrics::readers::{index}",
-                    "a periodic reader is not supported: ignored",
-                )
+        telemetry = section.telemetry
         return Service(
             extensions=self._references("service::extensions", section.extensions, Kind.EXTENSION),
             pipelines=pipelines,
-            telemetry=section.telemetry,
+            telemetry=Telemetry(
+                telemetry.logs,
+                Metrics(telemetry.metrics.level, self._prometheus(telemetry.metrics)),
+                telemetry.resource,
+            ),
             shutdown_timeout=section.shutdown_timeout,
         )
+
+    def _prometheus(self, metrics: MetricsSection) -> Prometheus | None:
+        pulled: list[Prometheus | None] = []
+        if metrics.readers is None:
+            pulled.append(Prometheus(without_scope_info=True, without_units=True, without_type_suffix=True))
+        for index, value in enumerate(metrics.readers or ()):
+            from collector.config.readers import Reader
+
+            path = f"service::telemetry::metrics::readers::{index}"
+            try:
+                reader = decode(Reader, value, path, self._locate)
+            except ConfigError as error:
+                self._problems += error.problems
+                continue
+            if reader.periodic is not None:
+                self._warn(path, "a periodic reader is not supported: ignored")
+            if reader.pull is None:
+                continue
+            if pulled:
+                self._fail(path, "only one pull reader is supported")
+            pulled.append(reader.pull.exporter.prometheus)
+        return pulled[0] if pulled and metrics.level != "none" else None
 
     def _pipeline(self, section: PipelineSection, path: str) -> Pipeline:
         for kind, texts in ((Kind.RECEIVER, section.receivers), (Kind.EXPORTER, section.exporters)):

@@ -8,6 +8,7 @@ from typing import Any, get_args, get_origin
 
 from collector.config.decode import keys_of, split_optional
 from collector.config.fields import Secret
+from collector.config.sections import ServiceSection
 from collector.errors import CollectorError
 from collector.ids import ComponentID, Kind
 from collector.registry import Registry
@@ -16,13 +17,15 @@ HIDDEN = "[REDACTED]"
 
 
 def redact_document(values: Mapping[str, Any], registry: Registry) -> dict[str, Any]:
-    """Return plain values with each secret replaced; everything of a component that is not known is hidden."""
-    return {
-        section: _redact_section(Kind(section), value, registry)
-        if section in (kind.value for kind in Kind) and isinstance(value, dict)
-        else value
-        for section, value in values.items()
-    }
+    """Return plain values with each secret replaced; what nobody knows the type of is hidden too."""
+    kinds = {kind.value: kind for kind in Kind}
+    redacted: dict[str, Any] = {}
+    for name, section in values.items():
+        if name in kinds and isinstance(section, dict):
+            redacted[name] = _redact_section(kinds[name], section, registry)
+        else:
+            redacted[name] = redact(ServiceSection if name == "service" else Secret, section)
+    return redacted
 
 
 def _redact_section(kind: Kind, section: dict[str, Any], registry: Registry) -> dict[str, Any]:
@@ -41,7 +44,7 @@ def redact(annotation: Any, value: Any) -> Any:
     annotation, _ = split_optional(annotation)
     if value is None:
         return None
-    if annotation is Secret:
+    if annotation is Secret or annotation is Any:
         if isinstance(value, dict):
             return {key: redact(Secret, item) for key, item in value.items()}
         return [redact(Secret, item) for item in value] if isinstance(value, list) else HIDDEN

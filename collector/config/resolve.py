@@ -38,7 +38,7 @@ class Places:
                 # What lies below was written where the reference leads to.
                 references = self._references[above]
                 break
-        where = [word for word in (line, *references) if word]
+        where = [word for word in dict.fromkeys((line, *references)) if word]
         return f" ({', '.join(where)})" if where else ""
 
 

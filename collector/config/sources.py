@@ -89,8 +89,10 @@ def _read_file(path: str) -> Text:
             return Text(file.read(), path)
     except OSError as error:
         raise SourceError(f"cannot read {path!r}: {(error.strerror or str(error)).lower()}") from error
+    except UnicodeError as error:
+        raise SourceError(f"cannot read {path!r}: not UTF-8 text") from error
     except ValueError as error:
-        raise SourceError(f"cannot read {path!r}: it is not UTF-8 text") from error
+        raise SourceError(f"cannot read {path!r}: not a path") from error
 
 
 def read_layer(uri: str, environ: Mapping[str, str] = os.environ) -> Layer:
