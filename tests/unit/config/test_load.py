@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
 from collector.config.document import Document, PipelineID
 from collector.config.load import load
@@ -335,3 +339,57 @@ def test_secrets_are_hidden_where_a_configuration_is_shown() -> None:
         "service": {"extensions": ["a"], "telemetry": {"resource": {"a": "[REDACTED]"}}},
         "other": "[REDACTED]",
     }
+
+
+_NAMES = st.sampled_from(
+    [
+        "receivers",
+        "processors",
+        "exporters",
+        "connectors",
+        "extensions",
+        "service",
+        "pipelines",
+        "telemetry",
+        "metrics",
+        "logs",
+        "readers",
+        "traces",
+        "otlp",
+        "batch",
+        "debug",
+        "otlp_http",
+        "forward",
+        "forward/2",
+        "health_check",
+        "protocols",
+        "grpc",
+        "endpoint",
+        "timeout",
+        "level",
+        "x",
+        "a/",
+        "pull",
+    ]
+)
+_VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | _NAMES
+    | st.sampled_from(["${env:X}", "${env:MAP}", "5s", "${", ""]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_NAMES, inner, max_size=4),
+    max_leaves=25,
+)
+
+
+@given(st.dictionaries(_NAMES, _VALUES, max_size=6), _VALUES, _VALUES)
+def test_any_configuration_is_loaded_or_told(values: dict[str, Any], service: Any, pipeline: Any) -> None:
+    """No configuration gives anything but a document or problems with a message."""
+    good = yaml.safe_load(GOOD)
+    good["service"]["pipelines"]["traces/2"] = pipeline
+    for document in (values, {**good, "service": service}, {**good, **values}, good):
+        try:
+            load_text(json.dumps(document), X="1", MAP="otlp: {a: 1}")
+        except ConfigError as error:
+            assert all(problem.message for problem in error.problems)
