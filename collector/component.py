@@ -123,6 +123,7 @@ class Factory:
         signals: what it can be used for.
         stability: shown by `spansieve components`.
         aliases: older names of the type, accepted with a warning.
+        connects: of a connector, the pairs (signal it takes, signal it gives).
     """
 
     config: type[Any]
@@ -130,3 +131,4 @@ class Factory:
     signals: frozenset[Signal]
     stability: Stability
     aliases: tuple[str, ...] = ()
+    connects: frozenset[tuple[Signal, Signal]] = frozenset()
