@@ -1,19 +1,19 @@
 /* probabilistic_sampler: keep an item when its rejection threshold is at most its randomness, both of 56 bits.
  * Source: OpenTelemetry, "TraceState: Probability Sampling"; for hash_seed the Collector's historic FNV-1a buckets. */
 #include "core/bytes.h"
+#include "core/verdict.h"
 #include "ops/number.h"
 #include "ops/op.h"
 #include "ops/tracestate.h"
 #include "otlp_fields.h"
 
 #include <float.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 _Static_assert(FLT_EVAL_METHOD == 0, "the bucket count must be rounded to float at each step, as in the Collector");
 
 enum { BUCKET_BITS = 14, BUCKETS = 1 << BUCKET_BITS, TRACE_ID_SIZE = 16 };
-enum { RANDOMNESS_BITS = 56, NO_ERROR = 0 };
+enum { RANDOMNESS_BITS = 56, NO_ERROR = 0, RETRY_DELAY_MS = 1000 };
 enum { ATTRIBUTE_MAX = 64 }; /* room for a log attribute that this op writes */
 
 static const char PRIORITY[] = "sampling.priority";
@@ -223,7 +223,7 @@ static void update(const sampler *self, item *it, uint64_t threshold) {
 }
 
 typedef struct tally {
-    uint64_t items[SS_OP_COUNTERS];
+    uint32_t items[SS_OP_COUNTERS];
 } tally;
 
 static bool settle(const sampler *self, item *it, ss_sampler_policy policy, uint64_t threshold, tally *counts) {
@@ -236,15 +236,15 @@ static bool settle(const sampler *self, item *it, ss_sampler_policy policy, uint
     return kept;
 }
 
-/* A request that fails is sent again, so only what succeeds is counted. */
-static ss_status finish(sampler *self, ss_status status, const tally *counts, ss_verdict *verdict) {
+static ss_status finish(sampler *self, ss_table *table, ss_status status, const tally *counts, ss_verdict *verdict) {
+    if (status == SS_ERR_NO_MEMORY) {
+        return ss_refuse(verdict, "out of memory", RETRY_DELAY_MS);
+    }
     if (status != SS_OK) {
-        verdict->code = SS_CODE_UNAVAILABLE;
-        snprintf(verdict->message, sizeof verdict->message, "probabilistic_sampler: %s", ss_status_text(status));
-        return status;
+        return ss_reject(verdict, status, SS_CODE_INTERNAL, ss_status_text(status));
     }
     for (uint32_t i = 0; i < SS_OP_COUNTERS; i++) {
-        ss_op_count(&self->op, i, counts->items[i]);
+        ss_op_count(&self->op, table, i, counts->items[i]);
     }
     return SS_OK;
 }
@@ -453,7 +453,7 @@ static ss_status run_spans(ss_op *op, ss_table *table, ss_verdict *verdict) {
     bool kept = false;
     ss_status status = SS_OK;
     tally counts = {{0}};
-    uint64_t decided[2] = {0, 0};
+    uint32_t decided[2] = {0, 0};
     uint8_t field[sizeof self->field];
     memcpy(field, self->field, sizeof field);
 
@@ -484,7 +484,7 @@ static ss_status run_spans(ss_op *op, ss_table *table, ss_verdict *verdict) {
     }
     counts.items[2 * policy] += decided[0];
     counts.items[2 * policy + 1] += decided[1];
-    return finish(self, status, &counts, verdict);
+    return finish(self, table, status, &counts, verdict);
 }
 
 /* ---------------------------------------------------------------- log records */
@@ -646,7 +646,7 @@ static ss_status run_logs(ss_op *op, ss_table *table, ss_verdict *verdict) {
             status = sample_log(self, table, row, &counts);
         }
     }
-    return finish(self, status, &counts, verdict);
+    return finish(self, table, status, &counts, verdict);
 }
 
 /* ---------------------------------------------------------------- construction */
