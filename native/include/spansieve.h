@@ -182,6 +182,53 @@ void ss_op_free(ss_op *op);
 uint64_t ss_op_counter(const ss_op *op, uint32_t index);
 
 /* -- probabilistic_sampler -- */
+typedef enum ss_sampler_mode {
+    SS_SAMPLER_HASH_SEED = 0, /* hash of the trace id (logs: or of an attribute), 16384 buckets */
+    SS_SAMPLER_PROPORTIONAL,  /* multiplies the probability that an item arrives with */
+    SS_SAMPLER_EQUALIZING     /* brings items down to one probability */
+} ss_sampler_mode;
+
+/* What a decision rests on. Items of a policy are counted at 2 * policy (dropped) and 2 * policy + 1 (kept). */
+typedef enum ss_sampler_policy {
+    SS_SAMPLER_TRACE_ID_HASH = 0,
+    SS_SAMPLER_TRACE_ID_W3C,        /* low 56 bits of the trace id */
+    SS_SAMPLER_SAMPLING_RANDOMNESS, /* rv of the tracestate or sampling.randomness of the record */
+    SS_SAMPLER_SAMPLING_PRIORITY,
+    SS_SAMPLER_MISSING_RANDOMNESS,
+    SS_SAMPLER_ATTRIBUTE, /* hash of from_attribute */
+    SS_SAMPLER_N_POLICIES
+} ss_sampler_policy;
+
+/* Items that met an error (fail_closed decides on them), counted beside their policy. */
+typedef enum ss_sampler_error {
+    SS_SAMPLER_NO_RANDOMNESS = 2 * SS_SAMPLER_N_POLICIES, /* no trace id and nothing in its place */
+    SS_SAMPLER_RANDOMNESS_IN_USE,   /* hash_seed: the item has a randomness already */
+    SS_SAMPLER_THRESHOLD_IN_USE,    /* hash_seed: the item has a threshold already */
+    SS_SAMPLER_INCONSISTENT,        /* the threshold says that the item should have been dropped before */
+    SS_SAMPLER_UNREADABLE           /* tracestate or sampling attributes break their grammar */
+} ss_sampler_error;
+
+typedef struct ss_sampler_config {
+    ss_signal signal; /* traces or logs */
+    ss_sampler_mode mode;
+    float sampling_percentage; /* >= 0; above 100 is 100 */
+    uint32_t hash_seed;
+    uint32_t sampling_precision; /* hex digits of a threshold, 1 to 14; 0 is 14 */
+    bool fail_closed;            /* items with an error are dropped, else kept */
+    bool allow_resampling;       /* hash_seed: rv and th on arrival are no error; probabilities multiply */
+    bool hash_trace_id;          /* hash_seed, logs: trace id first, from_attribute where there is none */
+    const char *from_attribute;    /* logs; NULL or "": none; copied */
+    const char *sampling_priority; /* logs; NULL or "": none; copied */
+} ss_sampler_config;
+
+ss_op *ss_sampler_new(const ss_sampler_config *config, ss_error *error);
+
+/* The rejection threshold, in 2^-56, of a probability. False outside [2^-56, 1]. precision as in the configuration. */
+bool ss_sampler_threshold(double probability, uint32_t precision, uint64_t *threshold);
+/* The 56 bits of randomness that hash_seed mode makes of a trace id or an attribute. */
+uint64_t ss_sampler_hash(uint32_t hash_seed, const uint8_t *bytes, size_t length);
+/* Buckets of 16384 that hash_seed mode keeps. */
+uint32_t ss_sampler_buckets(float sampling_percentage);
 
 /* -- low_value_filter -- */
 /* What makes a span worth little; a rule is a set of these that must all hold. */
