@@ -16,9 +16,22 @@ struct ss_pattern {
     uint32_t n_groups; /* the whole match included */
 };
 
+bool ss_pattern_match_reserve(ss_pattern_match *match, uint32_t n_groups) {
+    if (match->n_groups < n_groups) {
+        ss_pattern_match_free(match);
+        match->data = pcre2_match_data_create(n_groups, NULL);
+        match->n_groups = match->data ? n_groups : 0;
+    }
+    return match->n_groups >= n_groups;
+}
+
 void ss_pattern_match_free(ss_pattern_match *match) {
     pcre2_match_data_free(match->data);
     *match = (ss_pattern_match){0};
+}
+
+uint32_t ss_pattern_n_groups(const ss_pattern *pattern) {
+    return pattern->n_groups;
 }
 
 /* `$` is the very end only and broken UTF-8 in a name is no error: RE2's ways. */
@@ -78,14 +91,6 @@ bool ss_metrics_transform_check_pattern(const char *pattern, char *message, size
 }
 
 bool ss_pattern_find(const ss_pattern *pattern, ss_bytes text, ss_pattern_match *match) {
-    if (match->n_groups < pattern->n_groups) {
-        ss_pattern_match_free(match);
-        match->data = pcre2_match_data_create(pattern->n_groups, NULL);
-        if (!match->data) {
-            return false;
-        }
-        match->n_groups = pattern->n_groups;
-    }
     static const uint8_t nothing[1];
     const uint8_t *subject = text.data ? text.data : nothing;
     return pcre2_match(pattern->code, subject, text.length, 0, 0, match->data, pattern->limits) > 0;

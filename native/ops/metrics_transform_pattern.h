@@ -13,14 +13,17 @@ typedef struct ss_pattern_match {
     uint32_t n_groups;
 } ss_pattern_match;
 
+/* Make room for the groups of the largest pattern that match is used with. False: out of memory. */
+bool ss_pattern_match_reserve(ss_pattern_match *match, uint32_t n_groups);
 void ss_pattern_match_free(ss_pattern_match *match);
 
 /* NULL with the offset of the fault, or with SS_ERR_NO_MEMORY. */
 ss_pattern *ss_pattern_new(ss_bytes pattern, ss_error *error);
 void ss_pattern_free(ss_pattern *pattern);
+uint32_t ss_pattern_n_groups(const ss_pattern *pattern); /* the whole match included */
 
-/* Find pattern anywhere in text. A pattern that needs more steps than any sensible one does not match. False too when
- * memory is short. */
+/* Find pattern anywhere in text. A search that takes more steps than any sensible one finds nothing.
+ * REQUIRES: match has room for the pattern's groups. */
 bool ss_pattern_find(const ss_pattern *pattern, ss_bytes text, ss_pattern_match *match);
 
 /* Replace $1, ${1}, $name and ${name} in template by the groups last found, $$ by $; as Go's Regexp.Expand, where a

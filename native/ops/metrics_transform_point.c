@@ -1,6 +1,7 @@
 #include "ops/metrics_transform_point.h"
 
 #include "core/bytes.h"
+#include "otlp/table.h"
 #include "otlp_fields.h"
 
 #include <stdlib.h>

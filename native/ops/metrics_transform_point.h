@@ -114,8 +114,8 @@ bool ss_point_encode(const ss_table *table, const ss_points *points, const ss_po
 /* ------------------------------------------------------------------ merging */
 
 typedef struct ss_merge_counts {
-    uint64_t merged;
-    uint64_t apart;
+    uint32_t merged; /* points added into another one */
+    uint32_t apart;  /* points of one identity with another shape than the first */
 } ss_merge_counts;
 
 /* Merge points of equal attributes and time (and start, when the temporality is delta) into the first of them.
