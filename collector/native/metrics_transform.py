@@ -14,16 +14,16 @@ _MESSAGE_BYTES = 320
 
 
 class Counter(enum.IntEnum):
-    """What `Op.counter` counts; the values are those of ss_metrics_transform_counter."""
+    """What `Op.counter` counts; `spansieve.h` says what each is."""
 
-    DELETED = 0
-    MERGED = 1
-    APART = 2
-    SKIPPED = 3
+    DELETED = lib.SS_METRICS_TRANSFORM_DELETED
+    MERGED = lib.SS_METRICS_TRANSFORM_MERGED
+    APART = lib.SS_METRICS_TRANSFORM_APART
+    SKIPPED = lib.SS_METRICS_TRANSFORM_SKIPPED
 
 
 class Aggregation(enum.StrEnum):
-    """How values of points that have become one are put together; in the order of ss_aggregation."""
+    """How values of points that have become one are put together: ss_aggregation by name."""
 
     SUM = "sum"
     MEAN = "mean"
@@ -34,7 +34,7 @@ class Aggregation(enum.StrEnum):
 
 
 class Action(enum.StrEnum):
-    """What an operation does; in the order of ss_metric_action."""
+    """What an operation does: ss_metric_action by name."""
 
     ADD_LABEL = "add_label"
     UPDATE_LABEL = "update_label"
@@ -86,8 +86,8 @@ class _Memory:
 
     def operation(self, operation: Operation) -> dict[str, Any]:
         return {
-            "action": list(Action).index(operation.action),
-            "aggregation": list(Aggregation).index(operation.aggregation),
+            "action": getattr(lib, f"SS_METRIC_ACTION_{operation.action.name}"),
+            "aggregation": getattr(lib, f"SS_AGGREGATION_{operation.aggregation.name}"),
             "scale": operation.scale,
             "label": self.text(operation.label),
             "new_label": self.text(operation.new_label),

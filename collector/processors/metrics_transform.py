@@ -1,20 +1,22 @@
 """Rename metrics, change and remove labels, and merge the points that then coincide.
 
-The Collector's `metricstransform` with action `update`, and one operation of ours: `delete_label` drops a label and
-merges what has become one series, so that removing a label never leaves two points of one identity. Stateless: within
-one metric of one request. Points of different times are never merged, so it is exact where all series of a metric
-arrive in one request with one timestamp, as they do from one SDK.
+The Collector's `metricstransform` with action `update`, and one operation of ours: `delete_label` drops a
+label and merges what has become one series, so that removing a label never leaves two points of one identity.
+Stateless: within one metric of one request. Points of different times are never merged, so it is exact where
+all series of a metric arrive in one request with one timestamp, as they do from one SDK. A metric without
+points passes as it is.
 
 How points are merged, where the Collector leaves a choice or is wrong:
 
 - the start becomes the earliest; exemplars are kept; unknown fields are those of the first point;
-- numbers: ints and a double give a double; an int sum beyond 64 bits gives a double; count is 1 for a lone point;
+- numbers: an int and a double give a double; an int sum beyond 64 bits too; count is 1 for a lone point;
 - gauges are added up too unless `aggregation_type` says otherwise;
 - explicit histograms merge when their bounds are equal, else they stay apart and are counted;
 - exponential histograms merge whatever their scale and offset, when their zero thresholds are equal;
 - sum, min and max of a histogram stay only when every merged point with a count has them;
 - a point without a recorded value vanishes beside one that has a value;
-- summaries cannot be merged: aggregating operations leave them as they are, labels included, and are counted.
+- summaries cannot be merged: aggregating operations leave them as they are, labels included, and are counted;
+- `toggle_scalar_data_type` and `experimental_scale_value` are for numbers; other types are left and counted.
 
 Source: OpenTelemetry Collector contrib, metricstransform processor.
 """
@@ -31,7 +33,9 @@ from collector.native import metrics_transform as native
 from collector.native.metrics_transform import Action, Aggregation, Counter
 from collector.telemetry.instruments import Instrument, Sample
 
-DROPPED = Instrument("spansieve_processor_dropped_items", "counter", "Items a processor dropped on purpose, by rule.")
+DROPPED = Instrument(
+    "spansieve_processor_dropped_items", "counter", "Items a processor dropped on purpose, by rule."
+)
 APART = Instrument(
     "spansieve_processor_unmerged_points",
     "counter",
@@ -79,7 +83,9 @@ class Operation:
     new_value: str = option("", doc="The value to set; `{{version}}` stands for the collector's version.")
     value_actions: tuple[ValueAction, ...] = option((), doc="`update_label`: values to replace.")
     label_set: tuple[str, ...] = option((), doc="`aggregate_labels`: the labels that stay.")
-    aggregated_values: tuple[str, ...] = option((), doc="`aggregate_label_values`: values that become `new_value`.")
+    aggregated_values: tuple[str, ...] = option(
+        (), doc="`aggregate_label_values`: values that become `new_value`."
+    )
     aggregation_type: str = option(
         "",
         doc=f"How numbers are merged: {', '.join(Aggregation)}. Required by `aggregate_labels` and "
@@ -95,13 +101,18 @@ class Transform:
     include: str = option("", doc="Name of the metrics to transform, or a regular expression to find in it.")
     match_type: str = option("", doc="`strict` (the default) or `regexp`.")
     experimental_match_labels: dict[str, str] = option(
-        factory=dict, doc="Labels a point must have, as values or regular expressions; absent ones read as empty."
+        factory=dict,
+        doc="Labels a point must have, as values or regular expressions; absent ones read as empty.",
     )
     action: str = option("", doc="`update`; `insert`, `combine` and `group` are not supported yet.")
-    new_name: str = option("", doc="New name of the metric; with `regexp`, `$1` and `${name}` are groups of `include`.")
+    new_name: str = option(
+        "", doc="New name of the metric; with `regexp`, `$1` and `${name}` are groups of `include`."
+    )
     aggregation_type: str = option("", doc="`combine`: how values are merged.")
     submatch_case: str = option("", doc="`combine`: `lower` or `upper` for labels made of groups.")
-    group_resource_labels: dict[str, str] = option(factory=dict, doc="`group`: attributes of the new resource.")
+    group_resource_labels: dict[str, str] = option(
+        factory=dict, doc="`group`: attributes of the new resource."
+    )
     operations: tuple[Operation, ...] = option((), doc="What to do with the metrics, in order.")
 
     def problems(self) -> Iterator[tuple[str, str]]:
@@ -126,7 +137,10 @@ class Transform:
 
     def _pattern_problems(self) -> Iterator[tuple[str, str]]:
         patterns = {"include": self.include}
-        patterns |= {f"experimental_match_labels::{key}": value for key, value in self.experimental_match_labels.items()}
+        patterns |= {
+            f"experimental_match_labels::{key}": value
+            for key, value in self.experimental_match_labels.items()
+        }
         for field, pattern in patterns.items():
             fault = native.pattern_fault(pattern)
             if fault:

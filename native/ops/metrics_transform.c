@@ -1,6 +1,6 @@
 /*
- * metricstransform: rename metrics, change and remove labels, merge the points that then coincide. Stateless: within one
- * metric of one request.
+ * metricstransform: rename metrics, change and remove labels, merge the points that then coincide. Stateless: within
+ * one metric of one request.
  *
  * Source: OpenTelemetry Collector contrib, metricstransform processor: the configuration and its meaning. Only what a
  * transform matches is decoded; only rows that changed are written anew; all other bytes stay what they are. A metric
@@ -617,7 +617,8 @@ ss_op *ss_metrics_transform_new(const ss_metrics_transform_config *config, ss_er
         return NULL;
     }
     self->op.vtable = &vtable;
-    self->seed = (uint64_t)(uintptr_t)self * 0x9e3779b97f4a7c15u; /* where the loader put us is not the sender's choice */
+    /* Where memory lies is not the sender's to know, and the output does not depend on it. */
+    self->seed = (uint64_t)(uintptr_t)self * 0x9e3779b97f4a7c15u;
     self->transforms = take_zeroed(&self->arena, config->n_transforms, sizeof *self->transforms);
     if (!self->transforms) {
         free_transform(&self->op);

@@ -1,12 +1,12 @@
 /*
  * Merging of points that have become one: what the Collector's aggregation does, and right where it is not.
  *
- * Identity is the set of attributes and the time, with delta temporality the start too; points of other times are never
- * merged. A point without a recorded value says that one input has ended: it vanishes in a group with a live point, and
- * a group of nothing else stays one such point. An int and a double give a double, and so does a sum that no int64
- * holds. A count is 1 for a point that met no other. Explicit histograms need equal bounds. Exponential ones may differ
- * in scale and offset: counts are placed by index at the lowest scale. Sum, min and max of histograms stay only if every
- * point with a count has them, because half a sum is no sum.
+ * Identity is the set of attributes and the time, with delta temporality the start too; points of other times are
+ * never merged. A point without a recorded value says that one input has ended: it vanishes in a group with a live
+ * point, and a group of nothing else stays one such point. An int and a double give a double, and so does a sum that no
+ * int64 holds. A count is 1 for a point that met no other. Explicit histograms need equal bounds. Exponential ones may
+ * differ in scale and offset: counts are placed by index at the lowest scale. Sum, min and max of histograms stay only
+ * if every point with a count has them, because half a sum is no sum.
  */
 #include "core/bytes.h"
 #include "ops/metrics_transform_point.h"
@@ -400,6 +400,11 @@ static int64_t width(const window *w) {
     return w->high < w->low ? 0 : w->high - w->low + 1;
 }
 
+/* Few enough buckets, and an offset that the message can hold. */
+static bool fits(const window *w, int64_t limit) {
+    return width(w) <= limit && (!width(w) || w->low <= INT32_MAX);
+}
+
 static int64_t downscale(int64_t index, int64_t steps) {
     return index >> (steps < 63 ? steps : 63);
 }
@@ -496,8 +501,7 @@ static bool combine_exponential(const ss_points *points, ss_point *first) {
         int64_t widest = widen(windows, point->distribution, scale);
         limit = widest > limit ? widest : limit;
     }
-    while (width(&windows[0]) > limit || width(&windows[1]) > limit || (width(&windows[0]) && windows[0].low > INT32_MAX) ||
-           (width(&windows[1]) && windows[1].low > INT32_MAX)) {
+    while (!fits(&windows[0], limit) || !fits(&windows[1], limit)) {
         scale--;
         for (int side = 0; side < 2; side++) {
             if (width(&windows[side])) {

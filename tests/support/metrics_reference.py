@@ -105,7 +105,9 @@ def _operate(metric: Any, each: Transform, operation: Operation, all_match: bool
         return
     if action == "add_label":
         for point in points:
-            _set_labels(point, {operation.new_label: AnyValue(string_value=operation.new_value)} | _labels(point))
+            _set_labels(
+                point, {operation.new_label: AnyValue(string_value=operation.new_value)} | _labels(point)
+            )
     elif action == "delete_label_value":
         _keep(metric, [point for point in points if _text(point, operation.label) != operation.label_value])
     elif kind != "summary":
@@ -173,7 +175,9 @@ def _aggregate(metric: Any, operation: Operation) -> None:
 
 
 def _identity(point: Any, is_delta: bool) -> Any:
-    labels = sorted((key, value.SerializeToString(deterministic=True)) for key, value in _labels(point).items())
+    labels = sorted(
+        (key, value.SerializeToString(deterministic=True)) for key, value in _labels(point).items()
+    )
     return labels, point.time_unix_nano, point.start_time_unix_nano if is_delta else None
 
 
@@ -320,4 +324,6 @@ def _combine_exponential(base: Any, members: list[Any]) -> None:
         if sums[side]:
             low, high = min(sums[side]), max(sums[side])
             getattr(base, side).offset = low
-            getattr(base, side).bucket_counts.extend(sums[side].get(index, 0) for index in range(low, high + 1))
+            getattr(base, side).bucket_counts.extend(
+                sums[side].get(index, 0) for index in range(low, high + 1)
+            )
