@@ -263,6 +263,63 @@ ss_op *ss_memory_limiter_new(ss_runtime *runtime, uint64_t soft_limit_bytes, ss_
 bool ss_memory_limiter_is_refusing(const ss_op *op);
 
 /* -- metricstransform -- */
+typedef enum ss_metrics_transform_counter {
+    SS_METRICS_TRANSFORM_DELETED = 0, /* points dropped by delete_label_value */
+    SS_METRICS_TRANSFORM_MERGED,      /* points added into another one */
+    SS_METRICS_TRANSFORM_APART,       /* points of one identity that cannot be merged: other bounds or zero threshold */
+    SS_METRICS_TRANSFORM_SKIPPED      /* operations not done on a metric because its type has no such operation */
+} ss_metrics_transform_counter;
+
+typedef enum ss_aggregation {
+    SS_AGGREGATION_SUM = 0,
+    SS_AGGREGATION_MEAN,
+    SS_AGGREGATION_MIN,
+    SS_AGGREGATION_MAX,
+    SS_AGGREGATION_MEDIAN,
+    SS_AGGREGATION_COUNT
+} ss_aggregation;
+
+typedef enum ss_metric_action {
+    SS_METRIC_ACTION_ADD_LABEL = 0,          /* new_label = new_value where it is absent */
+    SS_METRIC_ACTION_UPDATE_LABEL,           /* label -> new_label (NULL: keep); texts: value, new value, ... */
+    SS_METRIC_ACTION_DELETE_LABEL,           /* without label */
+    SS_METRIC_ACTION_DELETE_LABEL_VALUE,     /* without the points whose label is texts[0] */
+    SS_METRIC_ACTION_AGGREGATE_LABELS,       /* with the labels in texts only */
+    SS_METRIC_ACTION_AGGREGATE_LABEL_VALUES, /* label = new_value where it is one of texts */
+    SS_METRIC_ACTION_TOGGLE_SCALAR_TYPE,     /* int <-> double */
+    SS_METRIC_ACTION_SCALE_VALUE             /* times scale */
+} ss_metric_action;
+
+typedef struct ss_metric_operation {
+    ss_metric_action action;
+    ss_aggregation aggregation; /* how the two aggregate_* and delete_label merge points that coincide */
+    double scale;
+    const char *label; /* those that the action does not use may be NULL */
+    const char *new_label;
+    const char *new_value;
+    const char *const *texts;
+    size_t n_texts;
+} ss_metric_operation;
+
+typedef struct ss_metric_transform {
+    const char *include; /* the metric's name, or a pattern to be found in it */
+    bool is_regexp;      /* of include and of the values of match_labels */
+    const char *new_name; /* NULL: keep; with is_regexp $1, ${1}, $name and ${name} stand for groups of include */
+    const char *const *match_labels; /* label, value, label, value ...: a point matches when all do */
+    size_t n_match_labels;           /* entries of match_labels: twice the number of labels */
+    const ss_metric_operation *operations;
+    size_t n_operations;
+} ss_metric_transform;
+
+typedef struct ss_metrics_transform_config {
+    const ss_metric_transform *transforms; /* applied in order */
+    size_t n_transforms;
+} ss_metrics_transform_config;
+
+/* Copies config. Counters: ss_metrics_transform_counter. */
+ss_op *ss_metrics_transform_new(const ss_metrics_transform_config *config, ss_error *error);
+/* Check a pattern: true, or false with what is wrong with it, and at which byte, as text in message. */
+bool ss_metrics_transform_check_pattern(const char *pattern, char *message, size_t message_length);
 
 /* ------------------------------------------------------------------ consumers: the graph of a running collector */
 
