@@ -22,6 +22,10 @@ class Runtime:
         """Tell the memory limiters the resident set size just sampled, in bytes."""
         lib.ss_runtime_set_rss(self.pointer, rss_bytes)
 
+    def release_memory(self) -> None:
+        """Give memory that is free inside the process back to the system."""
+        lib.ss_runtime_release_memory(self.pointer)
+
     def synchronize(self) -> None:
         """Return once no thread still uses what was unpublished before the call."""
         lib.ss_runtime_synchronize(self.pointer)

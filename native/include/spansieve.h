@@ -82,6 +82,8 @@ void ss_runtime_free(ss_runtime *runtime); /* REQUIRES: everything made from it 
 uint64_t ss_runtime_in_flight_bytes(const ss_runtime *runtime);
 /* Tell the memory limiters the resident set size just sampled. Any thread. */
 void ss_runtime_set_rss(ss_runtime *runtime, uint64_t rss_bytes);
+/* Give memory that is free inside the process back to the system, where the allocator can. Any thread. */
+void ss_runtime_release_memory(ss_runtime *runtime);
 /* Return once every worker that was inside ss_receiver_accept or ss_consumer_push at the call has left it:
  * what was unpublished before the call can be freed after it. Any thread that is not inside one. */
 void ss_runtime_synchronize(ss_runtime *runtime);
@@ -180,6 +182,9 @@ typedef struct ss_op ss_op;
 void ss_op_free(ss_op *op);
 /* Items counted under index (each constructor lists its indexes). Any thread. */
 uint64_t ss_op_counter(const ss_op *op, uint32_t index);
+/* Items of the requests that the op did not refuse, and how many of them it kept. Any thread. */
+uint64_t ss_op_incoming_items(const ss_op *op);
+uint64_t ss_op_outgoing_items(const ss_op *op);
 
 /* -- probabilistic_sampler -- */
 typedef enum ss_sampler_mode {
