@@ -40,10 +40,10 @@ def _pointers(consumers: Sequence[Consumer]) -> Any:
 class Pipeline(Consumer):
     """Runs ops on each request and passes on what is kept."""
 
-    def __init__(self, runtime: Runtime, signal: Signal, ops: Sequence[Op], output: Consumer) -> None:
+    def __init__(self, signal: Signal, ops: Sequence[Op], output: Consumer) -> None:
         array = ffi.new("ss_op *[]", [op.pointer for op in ops])
-        pointer = lib.ss_pipeline_new(runtime.pointer, signal.number, array, len(ops), output.pointer)
-        super().__init__(pointer, runtime, tuple(ops), output)
+        pointer = lib.ss_pipeline_new(signal.number, array, len(ops), output.pointer)
+        super().__init__(pointer, tuple(ops), output)
 
     @property
     def incoming_items(self) -> int:

@@ -96,8 +96,7 @@ void ss_worker_free(ss_worker *worker);
 /* Bits of ss_table.marks, found by the scan. */
 typedef enum ss_mark {
     SS_MARK_EXCEPTION = 1,  /* a span event named "exception" */
-    SS_MARK_PRIORITY = 2,   /* an attribute named "sampling.priority" */
-    SS_MARK_BAD_ID = 4      /* a trace or span id whose length is neither 0 nor 16 / 8 */
+    SS_MARK_PRIORITY = 2    /* an attribute named "sampling.priority" */
 } ss_mark;
 
 /* Values of ss_table.verdict. */
@@ -138,6 +137,7 @@ typedef struct ss_table {
     uint32_t *row_offset;  /* first byte of the row: its tag */
     uint32_t *row_length;  /* tag, length prefix and body */
     uint32_t *body_offset; /* first byte of the row's message */
+    uint32_t *parent_offset; /* value of Span.parent_span_id; 0 when absent */
     uint8_t *marks;   /* ss_mark bits */
     uint8_t *verdict; /* ss_row_verdict; the one column that may be written. 0 after a scan */
 
@@ -184,24 +184,26 @@ uint64_t ss_op_counter(const ss_op *op, uint32_t index);
 /* -- probabilistic_sampler -- */
 
 /* -- low_value_filter -- */
-typedef enum ss_low_value_counter {
-    SS_LOW_VALUE_DURATION = 0, /* dropped, first reason: shorter than min_duration */
-    SS_LOW_VALUE_ATTRIBUTES,   /* dropped, first reason: no attributes */
-    SS_LOW_VALUE_NAME,         /* dropped, first reason: name matched */
-    SS_LOW_VALUE_ALL,          /* dropped because all enabled rules held (match_all) */
-    SS_LOW_VALUE_REPARENTED    /* kept spans that got a new parent */
-} ss_low_value_counter;
+/* What makes a span worth little; a rule is a set of these that must all hold. */
+typedef enum ss_sign {
+    SS_SIGN_SHORT = 1,         /* 0 <= end - start < min_duration_ns */
+    SS_SIGN_NO_ATTRIBUTES = 2,
+    SS_SIGN_NAME = 4           /* the name matches one of the patterns */
+} ss_sign;
+
+enum { SS_LOW_VALUE_RULES_MAX = 8 };
+
+/* Counter i of the op: spans dropped by rule i; counter SS_LOW_VALUE_REPARENTED: kept spans given a new parent. */
+typedef enum ss_low_value_counter { SS_LOW_VALUE_REPARENTED = SS_LOW_VALUE_RULES_MAX } ss_low_value_counter;
 
 typedef struct ss_low_value_config {
-    bool duration_rule;
-    uint64_t min_duration_ns; /* spans shorter than this match */
-    bool attributes_rule;
-    bool name_rule;
+    uint64_t min_duration_ns;
     const char *const *names; /* glob patterns with * and ?; copied */
     size_t n_names;
-    bool match_all;   /* true: all enabled rules must hold; false: any */
+    const uint8_t *rules; /* each a set of ss_sign bits; the first that holds drops the span; copied */
+    size_t n_rules;       /* at most SS_LOW_VALUE_RULES_MAX */
     bool keep_roots;
-    bool reparent;
+    bool reparent; /* children of a dropped span take its parent, within a request */
 } ss_low_value_config;
 
 ss_op *ss_low_value_new(const ss_low_value_config *config, ss_error *error);
@@ -236,7 +238,7 @@ ss_status ss_consumer_push(ss_consumer *consumer, ss_worker *worker, const uint8
                            ss_verdict *verdict);
 
 /* Run ops in order on each request, pass on what is kept to next. Borrows ops. */
-ss_consumer *ss_pipeline_new(ss_runtime *runtime, ss_signal signal, ss_op *const *ops, size_t n_ops, ss_consumer *next);
+ss_consumer *ss_pipeline_new(ss_signal signal, ss_op *const *ops, size_t n_ops, ss_consumer *next);
 uint64_t ss_pipeline_incoming_items(const ss_consumer *pipeline);
 uint64_t ss_pipeline_outgoing_items(const ss_consumer *pipeline);
 

@@ -30,11 +30,12 @@ struct ss_op {
     uint64_t counters[SS_OP_COUNTERS]; /* relaxed atomics */
 };
 
-static inline void ss_op_count(ss_op *op, uint32_t index, uint64_t items) {
-    if (items) {
-        __atomic_fetch_add(&op->counters[index], items, __ATOMIC_RELAXED);
-    }
-}
+/* Count items of the request that table shows: they are added when the request is taken, and forgotten when it is
+ * refused further on, since the client will send it again. */
+void ss_op_count(ss_op *op, ss_table *table, uint32_t index, uint32_t items);
+
+/* Add what was counted on table to the ops, or forget it. */
+void ss_op_settle_counts(ss_table *table, bool taken);
 
 static inline void ss_table_drop(ss_table *table, uint32_t row) {
     table->n_kept -= table->verdict[row] == SS_KEEP;
