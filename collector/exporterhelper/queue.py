@@ -231,7 +231,7 @@ class QueueSender:
         result: Sent | Exception
         try:
             result = self._retry.send(lambda: self._attempt(request))
-        except Exception as error:  # also what no exporter should raise: the thread must live on
+        except Exception as error:  # noqa: BLE001 - counted and logged below; the thread must live on
             result = error
         # Free the place and count in one step: an item is either queued or counted, for everyone who looks.
         with self._lock:

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from collector.config.fields import Duration, option
-
-
-def timeout_option(default_s: float) -> Duration:
-    """Return the `timeout` field of an exporter's configuration."""
-    field: Duration = option(Duration(default_s), doc="Time limit of one attempt to send; 0 for none.", minimum=0)
-    return field
+TIMEOUT_DOC = "Time limit of one attempt to send; 0 for none."
 
 
 def attempt_limit_s(timeout_s: float, left_s: float | None) -> float | None:

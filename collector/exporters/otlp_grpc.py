@@ -22,7 +22,7 @@ from collector.errors import ConsumeError, PermanentError, RetryableError
 from collector.exporterhelper.queue import QueueConfig, QueueSender
 from collector.exporterhelper.request import Request, Sent
 from collector.exporterhelper.retry import RetryConfig
-from collector.exporterhelper.timeout import timeout_option
+from collector.exporterhelper.timeout import TIMEOUT_DOC
 from collector.ids import Signal
 from collector.native.client import Client, ExportResult
 from collector.native.codec import Codec
@@ -31,6 +31,7 @@ from collector.telemetry.instruments import Sample
 _OK = 0
 _RESOURCE_EXHAUSTED = 8
 _UNIMPLEMENTED = 12
+_INTERNAL = 13
 _CODE_NAMES = (
     "OK", "Canceled", "Unknown", "InvalidArgument", "DeadlineExceeded", "NotFound", "AlreadyExists",
     "PermissionDenied", "ResourceExhausted", "FailedPrecondition", "Aborted", "OutOfRange", "Unimplemented",
@@ -136,11 +137,11 @@ class Config:
     )
     compression: Compression = option(
         Compression.ZSTD,
-        doc="none, gzip, zstd or snappy; a server that answers UNIMPLEMENTED is sent gzip, then none.",
+        doc="none, gzip, zstd or snappy; a server that does not know it is sent gzip, then none.",
     )
     compression_params: CompressionParams = option(factory=CompressionParams, doc="How hard to compress.")
     headers: dict[str, Secret] = option(factory=dict, doc="Metadata sent with each request.")
-    timeout: Duration = timeout_option(5.0)
+    timeout: Duration = option(Duration(5.0), doc=TIMEOUT_DOC, minimum=0)
     sending_queue: QueueConfig = option(factory=QueueConfig, doc="The queue in front of the exporter.")
     retry_on_failure: RetryConfig = option(factory=RetryConfig, doc="Repetition of failed requests.")
     tls: TLS = option(factory=TLS, doc="Transport security.")
@@ -168,6 +169,13 @@ class Config:
             yield "endpoint", "TLS is not supported yet: use http:// or host:port with tls.insecure: true"
         elif not self.tls.insecure and not self.endpoint.startswith(("http://", "unix:")):
             yield "tls", "TLS is not supported yet: set tls.insecure: true"
+
+
+def _is_compression_refusal(result: ExportResult) -> bool:
+    """Tell whether the server may not know the compression: UNIMPLEMENTED, or what gRPC's C core answers instead."""
+    if result.failure is not None:
+        return False
+    return result.code == _UNIMPLEMENTED or (result.code == _INTERNAL and "grpc-encoding" in result.message)
 
 
 def _failure(result: ExportResult) -> ConsumeError:
@@ -230,7 +238,7 @@ class OtlpGrpc:
     def _send(self, request: Request, limit_s: float | None) -> Sent:
         compression = self._compression
         result = self._export(compression, request, limit_s)
-        if result.failure is None and result.code == _UNIMPLEMENTED:
+        if _is_compression_refusal(result):
             result = self._export_with_less(compression, request, limit_s) or result
         if result.failure is not None or result.code != _OK:
             raise _failure(result)
@@ -239,11 +247,11 @@ class OtlpGrpc:
     def _export_with_less(
         self, compression: Compression, request: Request, limit_s: float | None
     ) -> ExportResult | None:
-        """Return the first answer other than UNIMPLEMENTED, None when even plain requests get that one: then it is
-        the service that the server lacks, not the compression."""
+        """Return the first answer that does not refuse the compression; None when even plain requests get
+        UNIMPLEMENTED: then it is the service that the server lacks."""
         for fallback in _FALLBACKS[compression]:
             result = self._export(fallback, request, limit_s)
-            if result.failure is not None or result.code != _UNIMPLEMENTED:
+            if not _is_compression_refusal(result):
                 if result.failure is None:
                     self._remember(compression, fallback)
                 return result

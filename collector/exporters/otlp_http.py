@@ -21,7 +21,7 @@ from collector.errors import ConsumeError, MalformedInput, PermanentError, Retry
 from collector.exporterhelper.queue import QueueConfig, QueueSender
 from collector.exporterhelper.request import Request, Sent
 from collector.exporterhelper.retry import RetryConfig
-from collector.exporterhelper.timeout import timeout_option
+from collector.exporterhelper.timeout import TIMEOUT_DOC
 from collector.ids import Signal
 from collector.native.client import PartialSuccess, read_partial_success, read_rpc_status
 from collector.native.codec import Codec
@@ -83,7 +83,7 @@ class Config:
     )
     compression_params: CompressionParams = option(factory=CompressionParams, doc="How hard to compress.")
     headers: dict[str, Secret] = option(factory=dict, doc="Headers sent with each request.")
-    timeout: Duration = timeout_option(30.0)
+    timeout: Duration = option(Duration(30.0), doc=TIMEOUT_DOC, minimum=0)
     sending_queue: QueueConfig = option(factory=QueueConfig, doc="The queue in front of the exporter.")
     retry_on_failure: RetryConfig = option(factory=RetryConfig, doc="Repetition of failed requests.")
     tls: TLS = option(factory=TLS, doc="Transport security.")

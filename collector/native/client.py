@@ -57,7 +57,8 @@ class RpcStatus(NamedTuple):
 
 
 def _text(field: Any) -> str:
-    return ffi.string(field).decode(errors="replace")
+    text: bytes = ffi.string(field)
+    return text.decode(errors="replace")
 
 
 def _retry_after_s(result: Any) -> float | None:

@@ -236,7 +236,9 @@ ss_status ss_client_session_begin(ss_client_session *session, const ss_client_ca
     }
     add_field(session, "content-type", "application/grpc", NGHTTP2_NV_FLAG_NONE);
     if (encoding) {
-        add_field(session, "grpc-encoding", encoding, NGHTTP2_NV_FLAG_NONE);
+        /* Not indexed either: gRPC's C core fails every later grpc-encoding whose name refers to an entry with one
+         * that it does not know, which would make falling back to another encoding on this connection hopeless. */
+        add_field(session, "grpc-encoding", encoding, NGHTTP2_NV_FLAG_NO_INDEX);
     }
     add_field(session, "grpc-accept-encoding", "identity", NGHTTP2_NV_FLAG_NONE);
     add_field(session, "user-agent", session->head->user_agent, NGHTTP2_NV_FLAG_NONE);
