@@ -172,8 +172,8 @@ class QueueSender:
 
     def samples(self) -> Iterator[Sample]:
         """Yield the exporter's metrics as they are now."""
-        stats = self.consumer.stats()
-        with self._lock:
+        with self._lock:  # the queue too: an item that is done is counted under the same lock
+            stats = self.consumer.stats()
             sent, failed = self._sent_items, self._failed_items
             counts = (
                 (_SENT_BYTES, self._sent_bytes),
