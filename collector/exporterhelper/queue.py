@@ -70,15 +70,23 @@ def _of_items(name: str, description: str) -> dict[str, Instrument]:
 SENT = _of_items("sent", "Items successfully sent to the destination.")
 _SEND_FAILED = _of_items("send_failed", "Items given up after failed attempts to send them.")
 _ENQUEUE_FAILED = _of_items("enqueue_failed", "Items that found no room in the sending queue.")
-_QUEUE_SIZE = Instrument("otelcol_exporter_queue_size", "gauge", "Current size of the sending queue, in its unit.")
-_QUEUE_CAPACITY = Instrument("otelcol_exporter_queue_capacity", "gauge", "Capacity of the sending queue, in its unit.")
+_QUEUE_SIZE = Instrument(
+    "otelcol_exporter_queue_size", "gauge", "Current size of the sending queue, in its unit."
+)
+_QUEUE_CAPACITY = Instrument(
+    "otelcol_exporter_queue_capacity", "gauge", "Capacity of the sending queue, in its unit."
+)
 _IN_FLIGHT = Instrument("otelcol_exporter_in_flight_requests", "gauge", "Requests being sent now.")
-_SENT_BYTES = Instrument("spansieve_exporter_sent_bytes", "counter", "Bytes sent: compressed, framing included.")
+_SENT_BYTES = Instrument(
+    "spansieve_exporter_sent_bytes", "counter", "Bytes sent: compressed, framing included."
+)
 _UNCOMPRESSED_BYTES = Instrument(
     "spansieve_exporter_uncompressed_bytes", "counter", "Bytes of the requests sent, before compression."
 )
 _REJECTED_ITEMS = Instrument(
-    "spansieve_exporter_rejected_items", "counter", "Items sent that the destination rejected in a partial success."
+    "spansieve_exporter_rejected_items",
+    "counter",
+    "Items sent that the destination rejected in a partial success.",
 )
 
 _DROPPED_FIELDS = {
@@ -124,7 +132,9 @@ class QueueSender:
         self._hint = _hint(queue, retry)
         self._stopping = threading.Event()
         extra = {} if random_unit is None else {"random_unit": random_unit}
-        self._retry = RetrySender(retry, self._log, wait=wait or self._stopping.wait, clock=self._clock, **extra)
+        self._retry = RetrySender(
+            retry, self._log, wait=wait or self._stopping.wait, clock=self._clock, **extra
+        )
         self.consumer = Queue(
             settings.runtime,
             settings.signal,
@@ -168,7 +178,9 @@ class QueueSender:
             self._is_counted_out = True
             self._failed_items += left
         if left:
-            self._log.error("Exporting failed. Dropping data.", error="shutdown ran out of time", dropped_items=left)
+            self._log.error(
+                "Exporting failed. Dropping data.", error="shutdown ran out of time", dropped_items=left
+            )
 
     def samples(self) -> Iterator[Sample]:
         """Yield the exporter's metrics as they are now."""

@@ -31,7 +31,9 @@ class RetryConfig:
     multiplier: float = option(1.5, doc="Growth of the interval from one wait to the next.", minimum=0)
     max_interval: Duration = option(Duration(30.0), doc="Largest interval.", minimum=0)
     max_elapsed_time: Duration = option(
-        Duration(300.0), doc="Give up when the next attempt would come later than this; 0 for never.", minimum=0
+        Duration(300.0),
+        doc="Give up when the next attempt would come later than this; 0 for never.",
+        minimum=0,
     )
 
     def problems(self) -> Iterator[tuple[str, str]]:

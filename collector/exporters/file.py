@@ -47,8 +47,12 @@ class Compression(enum.StrEnum):
 class Rotation:
     """The `rotation` section."""
 
-    max_megabytes: int = option(100, doc="Start a new file before this one grows larger.", unit="MiB", minimum=1)
-    max_days: int = option(0, doc="Delete rotated files older than this; 0 for never.", unit="days", minimum=0)
+    max_megabytes: int = option(
+        100, doc="Start a new file before this one grows larger.", unit="MiB", minimum=1
+    )
+    max_days: int = option(
+        0, doc="Delete rotated files older than this; 0 for never.", unit="days", minimum=0
+    )
     max_backups: int = option(100, doc="Rotated files to keep; 0 for all.", minimum=0)
     localtime: bool = option(False, doc="Name rotated files by local time instead of UTC.")
 
@@ -211,7 +215,9 @@ class File:
         try:
             self._file = _acquire(self._config)
         except OSError as error:
-            raise StartError(self._settings.id, f"cannot write {self._config.path!r}: {error.strerror}") from error
+            raise StartError(
+                self._settings.id, f"cannot write {self._config.path!r}: {error.strerror}"
+            ) from error
         self._queue.start()
 
     def shutdown(self, deadline_s: float) -> None:

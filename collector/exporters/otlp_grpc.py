@@ -63,7 +63,10 @@ class CompressionParams:
     """The `compression_params` section."""
 
     level: int = option(
-        0, doc="Level on the compression's own scale; 0 for its default (zstd: by size).", minimum=-1, maximum=22
+        0,
+        doc="Level on the compression's own scale; 0 for its default (zstd: by size).",
+        minimum=-1,
+        maximum=22,
     )
 
 
@@ -78,7 +81,9 @@ class TLS:
 class Keepalive:
     """The `keepalive` section: accepted; a dead connection is found by the time limit of the call on it."""
 
-    time: Duration = option(Duration(10.0), doc="Accepted for compatibility: idle connections are not pinged.")
+    time: Duration = option(
+        Duration(10.0), doc="Accepted for compatibility: idle connections are not pinged."
+    )
     timeout: Duration = option(Duration(10.0), doc="Accepted for compatibility: see time.")
     permit_without_stream: bool = option(False, doc="Accepted for compatibility: see time.")
 

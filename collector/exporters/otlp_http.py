@@ -58,7 +58,10 @@ class CompressionParams:
     """The `compression_params` section."""
 
     level: int = option(
-        0, doc="Level on the compression's own scale; 0 for its default (zstd: by size).", minimum=-1, maximum=22
+        0,
+        doc="Level on the compression's own scale; 0 for its default (zstd: by size).",
+        minimum=-1,
+        maximum=22,
     )
 
 
@@ -88,7 +91,9 @@ class Config:
     retry_on_failure: RetryConfig = option(factory=RetryConfig, doc="Repetition of failed requests.")
     tls: TLS = option(factory=TLS, doc="Transport security.")
     read_buffer_size: int = option(0, doc="Accepted for compatibility: responses are a few bytes.", minimum=0)
-    write_buffer_size: int = option(0, doc="Accepted for compatibility: a body is written at once.", minimum=0)
+    write_buffer_size: int = option(
+        0, doc="Accepted for compatibility: a body is written at once.", minimum=0
+    )
 
     def url(self, signal: Signal) -> str:
         """Return where requests of signal go; empty when no endpoint is set for it."""

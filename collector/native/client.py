@@ -127,7 +127,13 @@ class Client:
         result = ffi.new("ss_client_result *")
         data = ffi.from_buffer(message)
         lib.ss_client_export(
-            self._pointer, signal.number, _ENCODINGS[encoding], data, len(data), _nanoseconds(timeout_s), result
+            self._pointer,
+            signal.number,
+            _ENCODINGS[encoding],
+            data,
+            len(data),
+            _nanoseconds(timeout_s),
+            result,
         )
         return ExportResult(
             failure=self._failures.get(result.transport_status, "io"),

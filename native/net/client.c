@@ -115,8 +115,7 @@ static bool copy_config(ss_client *client, const ss_client_config *config) {
     client->max_connections = config->max_connections;
     client->connect_timeout_ns = config->connect_timeout_ns;
     client->user_agent = copy_string(config->user_agent);
-    client->authority =
-        config->authority ? copy_string(config->authority) : make_authority(config->host, config->port);
+    client->authority = config->authority ? copy_string(config->authority) : make_authority(config->host, config->port);
     client->headers = calloc(config->n_headers + 1, sizeof *client->headers);
     if (!client->host || !client->user_agent || !client->authority || !client->headers) {
         return false;
@@ -237,9 +236,9 @@ static ss_status enter(ss_client *client, uint64_t deadline_ns) {
                                             : pthread_cond_timedwait(&client->changed, &client->mutex, &deadline);
     }
     client->n_waiting--;
-    ss_status status = client->is_closed                             ? SS_ERR_CLOSED
+    ss_status status = client->is_closed                            ? SS_ERR_CLOSED
                        : client->n_calls >= client->max_connections ? SS_ERR_TIMEOUT
-                                                                     : SS_OK;
+                                                                    : SS_OK;
     if (status == SS_OK) {
         client->n_calls++;
     } else {
@@ -408,8 +407,8 @@ static bool run_call(ss_client *client, connection *conn, const ss_client_call *
     if (status == SS_OK) {
         status = exchange(conn, wait, result);
     }
-    bool is_stale = conn->is_reused && (status == SS_OK || status == SS_ERR_IO) &&
-                    ss_client_session_is_unprocessed(conn->session);
+    bool is_stale =
+        conn->is_reused && (status == SS_OK || status == SS_ERR_IO) && ss_client_session_is_unprocessed(conn->session);
     if (is_stale || status != SS_OK) {
         result->transport_status = status;
         say(result, status == SS_ERR_IO ? "the server closed the connection or broke HTTP/2" : ss_status_text(status));

@@ -14,12 +14,12 @@ enum { SS_CLIENT_CODE_PERMISSION_DENIED = 7 };
 
 /* The parts of a response that matter, as they arrive. */
 typedef struct ss_client_response {
-    int http_status;    /* 0: no header block has arrived */
-    bool is_grpc;       /* the content-type is application/grpc */
+    int http_status; /* 0: no header block has arrived */
+    bool is_grpc;    /* the content-type is application/grpc */
     bool has_grpc_status;
     int32_t grpc_status;
-    char message[512];  /* percent-decoded grpc-message */
-    ss_buffer details;  /* grpc-status-details-bin, still base64 */
+    char message[512]; /* percent-decoded grpc-message */
+    ss_buffer details; /* grpc-status-details-bin, still base64 */
     ss_buffer body;
     size_t header_bytes;
     bool is_too_large;

@@ -36,10 +36,8 @@ static const char *const paths[SS_N_SIGNALS] = {
 
 static const char *const encoding_names[SS_N_ENCODINGS] = {
     [SS_ENCODING_IDENTITY] = NULL, /* the absent header */
-    [SS_ENCODING_GZIP] = "gzip",
-    [SS_ENCODING_ZSTD] = "zstd",
-    [SS_ENCODING_SNAPPY] = "snappy",
-    [SS_ENCODING_ZLIB] = "deflate",
+    [SS_ENCODING_GZIP] = "gzip",     [SS_ENCODING_ZSTD] = "zstd",
+    [SS_ENCODING_SNAPPY] = "snappy", [SS_ENCODING_ZLIB] = "deflate",
 };
 
 static bool is_current(const ss_client_session *session, int32_t stream_id) {
@@ -194,7 +192,8 @@ static void add_field(ss_client_session *session, const char *name, const char *
     };
 }
 
-/* grpc-timeout: at most 8 digits and a unit; the finest unit that fits, cut down. Source: gRPC over HTTP2, "Timeout". */
+/* grpc-timeout: at most 8 digits and a unit; the finest unit that fits, cut down. Source: gRPC over HTTP2, "Timeout".
+ */
 static void format_timeout(uint64_t timeout_ns, char out[10]) {
     static const struct {
         char unit;
@@ -256,8 +255,7 @@ ss_status ss_client_session_begin(ss_client_session *session, const ss_client_ca
     session->error_code = NGHTTP2_NO_ERROR;
     ss_client_response_reset(&session->response);
     nghttp2_data_provider body = {.read_callback = read_body};
-    int32_t stream_id =
-        nghttp2_submit_request(session->http2, NULL, session->fields, session->n_fields, &body, NULL);
+    int32_t stream_id = nghttp2_submit_request(session->http2, NULL, session->fields, session->n_fields, &body, NULL);
     if (stream_id < 0) {
         return stream_id == NGHTTP2_ERR_NOMEM ? SS_ERR_NO_MEMORY : SS_ERR_IO;
     }
@@ -311,13 +309,19 @@ bool ss_client_session_is_unprocessed(const ss_client_session *session) {
 /* Source: gRPC over HTTP2, "HTTP2 Transport Mapping", errors. */
 static int32_t code_for_reset(uint32_t error_code) {
     switch (error_code) {
-    case NGHTTP2_REFUSED_STREAM: return SS_CODE_UNAVAILABLE;
-    case NGHTTP2_CANCEL: return SS_CODE_CANCELLED;
-    case NGHTTP2_ENHANCE_YOUR_CALM: return SS_CODE_RESOURCE_EXHAUSTED;
-    case NGHTTP2_INADEQUATE_SECURITY: return SS_CLIENT_CODE_PERMISSION_DENIED;
+    case NGHTTP2_REFUSED_STREAM:
+        return SS_CODE_UNAVAILABLE;
+    case NGHTTP2_CANCEL:
+        return SS_CODE_CANCELLED;
+    case NGHTTP2_ENHANCE_YOUR_CALM:
+        return SS_CODE_RESOURCE_EXHAUSTED;
+    case NGHTTP2_INADEQUATE_SECURITY:
+        return SS_CLIENT_CODE_PERMISSION_DENIED;
     case NGHTTP2_STREAM_CLOSED:
-    case NGHTTP2_HTTP_1_1_REQUIRED: return SS_CODE_UNKNOWN;
-    default: return SS_CODE_INTERNAL;
+    case NGHTTP2_HTTP_1_1_REQUIRED:
+        return SS_CODE_UNKNOWN;
+    default:
+        return SS_CODE_INTERNAL;
     }
 }
 

@@ -25,8 +25,9 @@ static void put(ss_buffer *out, const void *bytes, size_t length) {
 }
 
 static void put_frame(ss_buffer *out, uint8_t type, uint8_t flags, uint32_t stream, const void *body, size_t length) {
-    const uint8_t head[9] = {(uint8_t)(length >> 16), (uint8_t)(length >> 8), (uint8_t)length,       type, flags,
-                             (uint8_t)(stream >> 24), (uint8_t)(stream >> 16), (uint8_t)(stream >> 8), (uint8_t)stream};
+    const uint8_t head[9] = {
+        (uint8_t)(length >> 16), (uint8_t)(length >> 8),  (uint8_t)length,        type,           flags,
+        (uint8_t)(stream >> 24), (uint8_t)(stream >> 16), (uint8_t)(stream >> 8), (uint8_t)stream};
     put(out, head, sizeof head);
     put(out, body, length);
 }
@@ -126,8 +127,8 @@ static void peer_take(peer *self, const uint8_t *bytes, size_t length, ss_buffer
 /* ------------------------------------------------------------------ responses */
 
 static void header(ss_client_response *response, const char *name, const char *value) {
-    CHECK_EQUAL(SS_OK, ss_client_response_header(response, (const uint8_t *)name, strlen(name),
-                                                 (const uint8_t *)value, strlen(value)));
+    CHECK_EQUAL(SS_OK, ss_client_response_header(response, (const uint8_t *)name, strlen(name), (const uint8_t *)value,
+                                                 strlen(value)));
 }
 
 static ss_client_result result_of(const char *status, const char *type, const char *grpc_status, const char *message,
@@ -189,8 +190,8 @@ static void test_message_is_percent_decoded(void) {
     static const struct {
         const char *raw, *expected;
     } cases[] = {
-        {"plain", "plain"}, {"a%20b", "a b"}, {"%e2%82%AC", "\xe2\x82\xac"}, {"50%", "50%"},
-        {"%zz%2", "%zz%2"}, {"%%41", "%A"},   {"", ""},
+        {"plain", "plain"}, {"a%20b", "a b"}, {"%e2%82%AC", "\xe2\x82\xac"}, {"50%", "50%"}, {"%zz%2", "%zz%2"},
+        {"%%41", "%A"},     {"", ""},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         ss_client_result result = result_of("200", "application/grpc", "3", cases[i].raw, NULL);
@@ -208,12 +209,14 @@ static void test_long_text_is_cut_between_characters(void) {
     CHECK(strcmp("", out) == 0);
 }
 
-/* Status{code 8, message "slow", details Any{type.googleapis.com/google.rpc.RetryInfo, RetryInfo{Duration{3, 500 ms}}}} */
+/* Status{code 8, message "slow", details Any{type.googleapis.com/google.rpc.RetryInfo, RetryInfo{Duration{3, 500 ms}}}}
+ */
 static const uint8_t throttle[] = "\x08\x08\x12\x04slow\x1a\x36\x0a\x28type.googleapis.com/google.rpc.RetryInfo"
                                   "\x12\x0a\x0a\x08\x08\x03\x10\x80\xca\xb5\xee\x01";
 
 static void test_retry_info_is_found(void) {
-    static const char padded[] = "CAgSBHNsb3caNgoodHlwZS5nb29nbGVhcGlzLmNvbS9nb29nbGUucnBjLlJldHJ5SW5mbxIKCggIAxCAyrXuAQ==";
+    static const char padded[] =
+        "CAgSBHNsb3caNgoodHlwZS5nb29nbGVhcGlzLmNvbS9nb29nbGUucnBjLlJldHJ5SW5mbxIKCggIAxCAyrXuAQ==";
     ss_client_result result = result_of("200", "application/grpc", "8", "slow", padded);
     CHECK(result.has_retry_delay);
     CHECK_EQUAL(3500000000, result.retry_delay_ns);
@@ -415,7 +418,8 @@ static void test_resets_and_goaway_have_their_codes(void) {
         uint32_t code;
         int grpc;
         bool is_unprocessed;
-    } resets[] = {{7, 14, true}, {8, 1, false}, {2, 13, false}, {11, 8, false}, {12, 7, false}, {13, 2, false}, {0, 13, false}};
+    } resets[] = {{7, 14, true},  {8, 1, false},  {2, 13, false}, {11, 8, false},
+                  {12, 7, false}, {13, 2, false}, {0, 13, false}};
     ss_client_call call = {SS_SIGNAL_METRICS, SS_ENCODING_IDENTITY, (const uint8_t *)"x", 1, SECOND};
     for (size_t i = 0; i < sizeof resets / sizeof resets[0]; i++) {
         peer server = {0};
@@ -482,9 +486,12 @@ static void test_oversized_responses_are_cut_off(void) {
         put_field(&fields, "x-filler", value);
     }
     for (int i = 0; i < 12 && status == SS_OK; i++) { /* informational heads have no end of their own */
-        fields.data[0] = 0x08; /* :status, a literal of 3 digits follows */
+        fields.data[0] = 0x08;                        /* :status, a literal of 3 digits follows */
         ss_buffer informational = {0};
-        put(&informational, "\x08\x03" "103", 5);
+        put(&informational,
+            "\x08\x03"
+            "103",
+            5);
         put(&informational, fields.data + 1, fields.length - 1);
         put_frame(&bytes, HEADERS, END_HEADERS, 1, informational.data, informational.length);
         ss_buffer_free(&informational);

@@ -28,7 +28,10 @@ class Recorder(logging.Handler):
     def __init__(self) -> None:
         super().__init__()
         self.records: list[tuple[str, dict[str, Any]]] = []
-        logger = logging.Logger("test")
+        logger = logging.getLogger(f"test.{id(self)}")
+        logger.propagate = False
+        logger.setLevel(logging.DEBUG)
+        logger.handlers.clear()
         logger.addHandler(self)
         self.log = Log(logger)
 

@@ -15,7 +15,16 @@ from collector.exporterhelper.request import Request, Sent
 from collector.exporterhelper.retry import RetryConfig
 from collector.exporterhelper.timeout import attempt_limit_s
 from collector.ids import Signal
-from tests.unit.exporterhelper.support import Recorder, logs, metrics, push, settings, traces, values, wait_until
+from tests.unit.exporterhelper.support import (
+    Recorder,
+    logs,
+    metrics,
+    push,
+    settings,
+    traces,
+    values,
+    wait_until,
+)
 
 NO_RETRY = RetryConfig(enabled=False)
 
@@ -116,7 +125,9 @@ def test_requests_are_sent_as_they_came_and_counted(scene: Scene) -> None:
         (Signal.LOGS, logs(), "sent_log_records", 1),
     ],
 )
-def test_items_are_named_after_the_signal(signal: Signal, request_bytes: bytes, name: str, items: int) -> None:
+def test_items_are_named_after_the_signal(
+    signal: Signal, request_bytes: bytes, name: str, items: int
+) -> None:
     """Each signal counts its own items under the Collector's name and labels."""
     made = Scene(signal)
     made.sender.start()

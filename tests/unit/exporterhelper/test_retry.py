@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from collector.config.fields import Duration
@@ -15,7 +13,9 @@ from tests.unit.exporterhelper.support import Recorder
 class Scene:
     """A retry sender whose attempts fail as told, and whose waits take no time."""
 
-    def __init__(self, config: RetryConfig, random_unit: float = 0.5, stop_at_wait: int | None = None) -> None:
+    def __init__(
+        self, config: RetryConfig, random_unit: float = 0.5, stop_at_wait: int | None = None
+    ) -> None:
         self.now = 0.0
         self.waits: list[float] = []
         self.recorder = Recorder()
@@ -145,5 +145,4 @@ def test_cross_checks(config: RetryConfig, messages: list[str]) -> None:
 
 def test_result_is_passed_on() -> None:
     """What the attempt returns is returned."""
-    attempt: Callable[[], str] = lambda: "done"  # noqa: E731
-    assert Scene(RetryConfig()).sender.send(attempt) == "done"
+    assert Scene(RetryConfig()).sender.send(lambda: "done") == "done"

@@ -27,7 +27,16 @@ from collector.exporters.otlp_grpc import (
 )
 from collector.ids import Signal
 from collector.native.client import Client, ExportResult
-from tests.unit.exporterhelper.support import Recorder, logs, metrics, push, settings, traces, values, wait_until
+from tests.unit.exporterhelper.support import (
+    Recorder,
+    logs,
+    metrics,
+    push,
+    settings,
+    traces,
+    values,
+    wait_until,
+)
 
 Answer = Callable[[bytes, grpc.ServicerContext], bytes]
 
@@ -206,6 +215,7 @@ def _abort_with_retry_info(request: bytes, context: grpc.ServicerContext) -> byt
     status.details.add().Pack(error_details_pb2.RetryInfo(retry_delay=delay))
     context.set_trailing_metadata([("grpc-status-details-bin", status.SerializeToString())])
     context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "slow down")
+    return b""
 
 
 def test_retry_info_arrives(server: Server) -> None:
@@ -256,7 +266,9 @@ def test_retryable_codes_are_those_of_the_specification(code: int) -> None:
     assert type(_failure(_answered(code))) is expected
 
 
-@pytest.mark.parametrize(("delay_s", "text"), [(0.0, "rpc error"), (1.5, "Throttle (1.5s), error: rpc error")])
+@pytest.mark.parametrize(
+    ("delay_s", "text"), [(0.0, "rpc error"), (1.5, "Throttle (1.5s), error: rpc error")]
+)
 def test_throttling_carries_the_delay(delay_s: float, text: str) -> None:
     """RetryInfo makes RESOURCE_EXHAUSTED retryable, even with a delay of zero."""
     error = _failure(_answered(8, delay_s))
