@@ -93,6 +93,7 @@ class RecordFile:
         self._lock = threading.Lock()
         self._fd = _open(path, empty=not append)
         self._size = os.fstat(self._fd).st_size
+        self._rotated_ms = 0  # in the name of the last rotated file
 
     def write(self, record: bytes) -> None:
         """Write record whole, in a new file when this one would grow too large.
@@ -120,14 +121,19 @@ class RecordFile:
 
     def _rotate(self, rotation: Rotation) -> None:
         now = time.time()
-        moment = time.localtime(now) if rotation.localtime else time.gmtime(now)
-        stem, extension = os.path.splitext(self._path)
-        stamp = f"{time.strftime('%Y-%m-%dT%H-%M-%S', moment)}.{int(now * 1000) % 1000:03d}"
-        os.rename(self._path, f"{stem}-{stamp}{extension}")
+        os.rename(self._path, self._backup_name(now, rotation))
         fd = _open(self._path, empty=True)
         os.close(self._fd)
         self._fd, self._size = fd, 0
         self._remove_old(rotation, now)
+
+    def _backup_name(self, now: float, rotation: Rotation) -> str:
+        stem, extension = os.path.splitext(self._path)
+        # Always later than the one before: names sort by age, and no file replaces another.
+        self._rotated_ms = max(int(now * 1000), self._rotated_ms + 1)
+        seconds, milliseconds = divmod(self._rotated_ms, 1000)
+        moment = time.localtime(seconds) if rotation.localtime else time.gmtime(seconds)
+        return f"{stem}-{time.strftime('%Y-%m-%dT%H-%M-%S', moment)}.{milliseconds:03d}{extension}"
 
     def _remove_old(self, rotation: Rotation, now: float) -> None:
         folder = os.path.dirname(self._path) or "."

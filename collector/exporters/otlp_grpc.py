@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-import threading
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -19,13 +18,13 @@ from collector import __version__
 from collector.component import Factory, Settings, Stability
 from collector.config.fields import Duration, Secret, option
 from collector.errors import ConsumeError, PermanentError, RetryableError
+from collector.exporterhelper.compression import CompressionParams, Compressor
 from collector.exporterhelper.queue import QueueConfig, QueueSender
 from collector.exporterhelper.request import Request, Sent
 from collector.exporterhelper.retry import RetryConfig
 from collector.exporterhelper.timeout import TIMEOUT_DOC
 from collector.ids import Signal
 from collector.native.client import Client, ExportResult
-from collector.native.codec import Codec
 from collector.telemetry.instruments import Sample
 
 _OK = 0
@@ -56,18 +55,6 @@ _FALLBACKS = {
     Compression.GZIP: (Compression.NONE,),
     Compression.NONE: (),
 }
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class CompressionParams:
-    """The `compression_params` section."""
-
-    level: int = option(
-        0,
-        doc="Level on the compression's own scale; 0 for its default (zstd: by size).",
-        minimum=-1,
-        maximum=22,
-    )
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,6 +161,7 @@ class Config:
             yield "endpoint", "TLS is not supported yet: use http:// or host:port with tls.insecure: true"
         elif not self.tls.insecure and not self.endpoint.startswith(("http://", "unix:")):
             yield "tls", "TLS is not supported yet: set tls.insecure: true"
+        yield from self.compression_params.level_problems(self.compression)
 
 
 def _is_compression_refusal(result: ExportResult) -> bool:
@@ -206,9 +194,8 @@ class OtlpGrpc:
         host, port = parse_endpoint(config.endpoint)
         self._signal = settings.signal
         self._log = settings.log
-        self._level = config.compression_params.level
+        self._compressor = Compressor(config.compression_params)
         self._compression = config.compression
-        self._local = threading.local()
         self._client = Client(
             host,
             port,
@@ -270,12 +257,7 @@ class OtlpGrpc:
             )
 
     def _export(self, compression: Compression, request: Request, limit_s: float | None) -> ExportResult:
-        message = request.view
-        if compression is not Compression.NONE:
-            if not hasattr(self._local, "codec"):
-                self._local.codec = Codec()  # one a thread: its contexts are reused
-            level = self._level if compression is not Compression.SNAPPY else 0
-            message = self._local.codec.compress(compression.value, message, level)
+        message = self._compressor.compress(compression.value, request.view)
         return self._client.export(self._signal, compression.value, message, limit_s)
 
 

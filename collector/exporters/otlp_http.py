@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import enum
 import json
-import threading
 import time
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -18,13 +17,13 @@ from collector import __version__
 from collector.component import Factory, Settings, Stability
 from collector.config.fields import Duration, Secret, option
 from collector.errors import ConsumeError, MalformedInput, PermanentError, RetryableError, StartError
+from collector.exporterhelper.compression import CompressionParams, Compressor
 from collector.exporterhelper.queue import QueueConfig, QueueSender
 from collector.exporterhelper.request import Request, Sent
 from collector.exporterhelper.retry import RetryConfig
 from collector.exporterhelper.timeout import TIMEOUT_DOC
 from collector.ids import Signal
 from collector.native.client import PartialSuccess, read_partial_success, read_rpc_status
-from collector.native.codec import Codec
 from collector.telemetry.instruments import Sample
 
 _PROTOBUF = "application/x-protobuf"
@@ -51,18 +50,6 @@ class Compression(enum.StrEnum):
     SNAPPY = "snappy"
     ZLIB = "zlib"
     DEFLATE = "deflate"
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class CompressionParams:
-    """The `compression_params` section."""
-
-    level: int = option(
-        0,
-        doc="Level on the compression's own scale; 0 for its default (zstd: by size).",
-        minimum=-1,
-        maximum=22,
-    )
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,12 +98,7 @@ class Config:
                 yield field, "TLS is not supported yet: use http://"
             elif not url.startswith("http://") or not url.removeprefix("http://").strip("/"):
                 yield field, f"expected a URL such as 'http://localhost:4318', got {url!r}"
-        level = self.compression_params.level
-        if level and self.compression in (Compression.NONE, Compression.SNAPPY):
-            yield (
-                "compression_params",
-                f'unsupported parameters {{Level:{level}}} for compression type "{self.compression}"',
-            )
+        yield from self.compression_params.level_problems(self.compression)
 
 
 def parse_retry_after_s(value: str | None, now_unix_s: float) -> float | None:
@@ -185,7 +167,7 @@ class OtlpHttp:
         if not self._url:
             raise StartError(settings.id, f"either endpoint or {settings.signal.value}_endpoint must be set")
         self._headers = _headers(config)
-        self._local = threading.local()
+        self._compressor = Compressor(config.compression_params)
         self._pool: Any = None
         self._queue = QueueSender(
             settings,
@@ -256,13 +238,7 @@ class OtlpHttp:
             from collector.native.json import otlp_to_json
 
             message = otlp_to_json(self._signal, message)
-        compression = self._config.compression
-        if compression is Compression.NONE:
-            return bytes(message)
-        if not hasattr(self._local, "codec"):
-            self._local.codec = Codec()  # one a thread: its contexts are reused
-        name = "zlib" if compression is Compression.DEFLATE else compression.value
-        return bytes(self._local.codec.compress(name, message, self._config.compression_params.level))
+        return bytes(self._compressor.compress(self._config.compression.value, message))
 
 
 def _headers(config: Config) -> dict[str, str]:

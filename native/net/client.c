@@ -401,8 +401,12 @@ static void say(ss_client_result *result, const char *text) {
 }
 
 /* Run call on conn and give conn back or free it. True: the server cannot have acted on it, try another connection. */
-static bool run_call(ss_client *client, connection *conn, const ss_client_call *call, const ss_client_wait *wait,
+static bool run_call(ss_client *client, connection *conn, ss_client_call *call, const ss_client_wait *wait,
                      ss_client_result *result) {
+    if (wait->deadline_ns != UINT64_MAX) {
+        uint64_t now = ss_client_now_ns(); /* connecting, or waiting for a place, has taken its share */
+        call->timeout_ns = now < wait->deadline_ns ? wait->deadline_ns - now : 0;
+    }
     ss_status status = ss_client_session_begin(conn->session, call);
     if (status == SS_OK) {
         status = exchange(conn, wait, result);
@@ -433,7 +437,7 @@ void ss_client_export(ss_client *client, ss_signal signal, ss_encoding encoding,
     if (__builtin_add_overflow(ss_client_now_ns(), timeout_ns, &wait.deadline_ns)) {
         wait.deadline_ns = UINT64_MAX;
     }
-    ss_client_call call = {signal, encoding, message, length, timeout_ns};
+    ss_client_call call = {signal, encoding, message, length, UINT64_MAX};
     ss_status status = enter(client, wait.deadline_ns);
     if (status != SS_OK) {
         result->transport_status = status;

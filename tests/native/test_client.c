@@ -523,7 +523,16 @@ static void test_a_peer_that_is_no_http2_server_is_left(void) {
 
 /* ------------------------------------------------------------------ the pool, over sockets */
 
-typedef enum behaviour { ANSWER, CLOSE_AFTER_ONE, GOAWAY_AFTER_ONE, SILENT, CLOSE_AT_ONCE } behaviour;
+typedef enum behaviour {
+    ANSWER,
+    CLOSE_AFTER_ONE,
+    GOAWAY_AFTER_ONE,
+    CLOSE_ON_SECOND, /* once it has been read, without an answer */
+    REFUSE_SECOND,   /* REFUSED_STREAM */
+    REJECT_SECOND,   /* another reset, which says nothing about what was done */
+    SILENT,
+    CLOSE_AT_ONCE
+} behaviour;
 
 typedef struct server {
     int listener;
@@ -556,6 +565,7 @@ static void *serve_connection(void *argument) {
     peer client = {0};
     ss_buffer out = {0};
     uint8_t bytes[8192];
+    uint32_t n_answers = 0;
     put_frame(&out, SETTINGS, 0, 0, NULL, 0);
     write_all(self->fd, &out);
     for (ssize_t n; owner->behaviour != CLOSE_AT_ONCE && (n = recv(self->fd, bytes, sizeof bytes, 0)) > 0;) {
@@ -565,7 +575,13 @@ static void *serve_connection(void *argument) {
         if (is_complete) {
             __atomic_fetch_add(&owner->n_calls, 1, __ATOMIC_RELAXED);
         }
-        if (is_complete && owner->behaviour != SILENT) {
+        bool is_second = is_complete && ++n_answers > 1;
+        if (is_second && owner->behaviour == CLOSE_ON_SECOND) {
+            break;
+        }
+        if (is_second && (owner->behaviour == REFUSE_SECOND || owner->behaviour == REJECT_SECOND)) {
+            put_u32_frame(&out, RST_STREAM, client.stream, owner->behaviour == REFUSE_SECOND ? 7 : 2);
+        } else if (is_complete && owner->behaviour != SILENT) {
             put_response_head(&out, client.stream);
             put_trailers(&out, client.stream, "0", "");
             if (owner->behaviour == GOAWAY_AFTER_ONE) {
@@ -647,7 +663,11 @@ static void test_connections_are_reused_and_replaced(void) {
     static const struct {
         behaviour behaviour;
         uint32_t n_connections;
-    } cases[] = {{ANSWER, 1}, {CLOSE_AFTER_ONE, 5}, {GOAWAY_AFTER_ONE, 5}};
+        uint32_t n_calls; /* that reached the server */
+    } cases[] = {
+        {ANSWER, 1, 5},          {CLOSE_AFTER_ONE, 5, 5}, {GOAWAY_AFTER_ONE, 5, 5},
+        {CLOSE_ON_SECOND, 5, 9}, {REFUSE_SECOND, 5, 9},
+    };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         server backend;
         server_start(&backend, cases[i].behaviour, NULL);
@@ -661,12 +681,20 @@ static void test_connections_are_reused_and_replaced(void) {
         ss_client_free(client);
         server_stop(&backend);
         CHECK_EQUAL(cases[i].n_connections, backend.n_connections);
-        CHECK_EQUAL(5, backend.n_calls);
+        CHECK_EQUAL(cases[i].n_calls, backend.n_calls);
     }
 }
 
 static void test_failures_are_told_apart(void) {
     server backend;
+    server_start(&backend, REJECT_SECOND, NULL);
+    ss_client *rejected = new_client("127.0.0.1", backend.port, 1);
+    CHECK_EQUAL(0, call(rejected, 20 * (uint64_t)SECOND).grpc_status);
+    CHECK_EQUAL(SS_CODE_INTERNAL, call(rejected, 20 * (uint64_t)SECOND).grpc_status);
+    ss_client_free(rejected);
+    server_stop(&backend);
+    CHECK_EQUAL(2, backend.n_calls); /* it may have been processed: the caller decides */
+
     server_start(&backend, SILENT, NULL);
     ss_client *client = new_client("127.0.0.1", backend.port, 1);
     ss_client_result result = call(client, SECOND / 20);

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Callable, Iterator
 from concurrent import futures
 from typing import Any
@@ -333,10 +332,3 @@ def test_bad_endpoints(endpoint: str) -> None:
 def test_problems_name_the_key(config: Config, fields: list[str]) -> None:
     """Plain text must be asked for; TLS is not there yet and says so."""
     assert [field for field, _ in config.problems()] == fields
-
-
-def test_compressed_bytes_are_a_gzip_stream() -> None:
-    """The codec's gzip is what Python's own module reads."""
-    from collector.native.codec import Codec
-
-    assert gzip.decompress(bytes(Codec().compress("gzip", b"hello" * 100))) == b"hello" * 100
