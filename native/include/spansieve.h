@@ -525,12 +525,12 @@ ss_status ss_server_reply(ss_server *server, uint64_t token, int http_status, co
 typedef struct ss_client_config {
     const char *host;      /* name, IPv4 or IPv6 literal without brackets; or an absolute path for a unix socket */
     uint16_t port;
-    const char *authority; /* :authority; NULL: host:port */
-    const char *user_agent;
+    const char *authority; /* :authority; NULL: host:port, or localhost for a unix socket; copied */
+    const char *user_agent; /* copied */
     const char *const *headers; /* name, value, name, value ... lower-case names; copied */
     size_t n_headers;           /* entries of headers: twice the number of headers */
-    uint32_t max_connections;   /* calls at once; more wait */
-    uint64_t connect_timeout_ns;
+    uint32_t max_connections;   /* calls at once, > 0; more wait */
+    uint64_t connect_timeout_ns; /* a call's own time limit holds for its connect too; UINT64_MAX: only that one */
 } ss_client_config;
 
 typedef struct ss_client_result {
@@ -544,13 +544,22 @@ typedef struct ss_client_result {
     uint64_t bytes_sent;        /* on the wire, framing included */
 } ss_client_result;
 
+/* Connections are made when first needed and reused, one call on each at a time. A call that a reused connection
+ * turns out to be too old for (closed, or refusing before it could act) is made again once on a new one. */
 typedef struct ss_client ss_client;
 ss_client *ss_client_new(const ss_client_config *config, ss_error *error);
-void ss_client_free(ss_client *client);
-/* One unary Export call of signal: message is already in encoding. Blocks at most timeout_ns. Any thread. */
+void ss_client_free(ss_client *client); /* closes; waits for the calls in flight to return */
+/* One unary Export call of signal: message is already in encoding. Blocks at most timeout_ns (UINT64_MAX: no limit),
+ * but for a name server that does not answer. Any thread. */
 void ss_client_export(ss_client *client, ss_signal signal, ss_encoding encoding, const uint8_t *message, size_t length,
                       uint64_t timeout_ns, ss_client_result *result);
 /* Fail calls in flight and new ones with SS_ERR_CLOSED. Any thread. */
 void ss_client_close(ss_client *client);
+
+/* For clients over other transports. Read an Export*ServiceResponse of any signal: fills rejected_items and
+ * partial_message. */
+ss_status ss_export_response_read(const uint8_t *bytes, size_t length, ss_client_result *result);
+/* Read a google.rpc.Status: fills grpc_status, message and the retry delay. */
+ss_status ss_rpc_status_read(const uint8_t *bytes, size_t length, ss_client_result *result);
 
 #endif
