@@ -14,6 +14,7 @@ enum {
     SS_READ_BYTES = 256 * 1024,       /* most that is read at once: one system call for a usual request */
     SS_MAX_HEADER_BYTES = 64 * 1024,  /* of one request, decoded */
     SS_KEPT_OUTPUT_BYTES = 16 * 1024, /* output buffers above are freed when drained */
+    SS_ADMIN_LOOP_BITS = 8,           /* of an admin token: the loop its connection lives on */
     SS_SPARE_BODIES = 16,
     SS_SPARE_BODY_BYTES = 1 << 20 /* body buffers above are freed, not kept */
 };
@@ -143,7 +144,12 @@ void ss_http2_shared_free(struct ss_http2_shared *shared);
 bool ss_http1_reply(ss_connection *connection, int http_status, const char *content_type, const uint8_t *body,
                     size_t length);
 
-/* Queue an admin request; returns its token, 0 without memory. */
+void ss_admin_init(ss_admin *admin);
+ss_status ss_admin_open(ss_admin *admin); /* gives it its fd */
+void ss_admin_release(ss_admin *admin);
+/* Queue a request of a connection on the loop; sets and returns its token, 0 without memory. Any thread. */
 uint64_t ss_admin_push(ss_admin *admin, uint32_t loop_index, ss_admin_request *request);
+/* Take the oldest request; false when there is none. Any thread. */
+bool ss_admin_pop(ss_admin *admin, ss_admin_request *request);
 
 #endif
