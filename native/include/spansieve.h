@@ -40,6 +40,9 @@ typedef struct ss_error {
 
 const char *ss_status_text(ss_status status);
 
+/* True when native/net is part of this build; without it no ss_server_ and no ss_client_ function may be called. */
+bool ss_has_net(void);
+
 typedef enum ss_signal { SS_SIGNAL_TRACES = 0, SS_SIGNAL_METRICS = 1, SS_SIGNAL_LOGS = 2, SS_N_SIGNALS = 3 } ss_signal;
 
 typedef enum ss_transport { SS_TRANSPORT_GRPC = 0, SS_TRANSPORT_HTTP = 1, SS_N_TRANSPORTS = 2 } ss_transport;
