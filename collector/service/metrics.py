@@ -44,7 +44,7 @@ def make_page(telemetry: Telemetry, instance_id: str) -> Page | None:
     }
     target = {name: str(value) for name, value in target.items() if value is not None}
     labels = prometheus.with_resource_constant_labels
-    included, excluded = (labels.included, labels.excluded) if labels is not None else ((), ())
+    included, excluded = labels.get("included", ()), labels.get("excluded", ())
     constant = {
         name: value
         for name, value in target.items()
