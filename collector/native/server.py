@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from collector.ids import Signal
 from collector.native.errors import check, fail, new_error
 from collector.native.library import ffi, lib
 from collector.native.pipeline import Receiver
@@ -24,7 +23,7 @@ class Listener(NamedTuple):
         max_connections: at once; 0 for no limit.
         idle_timeout_s: seconds after which an idle connection is closed; 0 for never.
         read_timeout_s: seconds within which a request must be complete; 0 for no limit.
-        paths: URL path of each signal; absent ones are the default `/v1/...`.
+        paths: URL path of each signal, in the order of Signal; empty for the default `/v1/...`.
         is_admin: every request goes to Server.next_request.
     """
 
@@ -36,16 +35,13 @@ class Listener(NamedTuple):
     max_connections: int = 0
     idle_timeout_s: float = 0
     read_timeout_s: float = 0
-    paths: Mapping[Signal, str] = {}
+    paths: Sequence[str] = ()
     is_admin: bool = False
 
 
 def _struct(listener: Listener, keep: list[Any]) -> dict[str, Any]:
     """Return the fields of an ss_listener_config; what it points to goes to keep."""
-    paths = []
-    for signal in Signal:
-        path = listener.paths.get(signal)
-        paths.append(ffi.NULL if path is None else ffi.new("char[]", path.encode()))
+    paths = [ffi.new("char[]", path.encode()) for path in listener.paths]
     keep += paths
     return {
         "fd": listener.fd,
