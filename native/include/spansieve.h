@@ -40,6 +40,9 @@ typedef struct ss_error {
 
 const char *ss_status_text(ss_status status);
 
+/* True when native/net is part of this build; without it no ss_server_ and no ss_client_ function may be called. */
+bool ss_has_net(void);
+
 typedef enum ss_signal { SS_SIGNAL_TRACES = 0, SS_SIGNAL_METRICS = 1, SS_SIGNAL_LOGS = 2, SS_N_SIGNALS = 3 } ss_signal;
 
 typedef enum ss_transport { SS_TRANSPORT_GRPC = 0, SS_TRANSPORT_HTTP = 1, SS_N_TRANSPORTS = 2 } ss_transport;
@@ -82,6 +85,8 @@ void ss_runtime_free(ss_runtime *runtime); /* REQUIRES: everything made from it 
 uint64_t ss_runtime_in_flight_bytes(const ss_runtime *runtime);
 /* Tell the memory limiters the resident set size just sampled. Any thread. */
 void ss_runtime_set_rss(ss_runtime *runtime, uint64_t rss_bytes);
+/* Give memory that is free inside the process back to the system, where the allocator can. Any thread. */
+void ss_runtime_release_memory(ss_runtime *runtime);
 /* Return once every worker that was inside ss_receiver_accept or ss_consumer_push at the call has left it:
  * what was unpublished before the call can be freed after it. Any thread that is not inside one. */
 void ss_runtime_synchronize(ss_runtime *runtime);
@@ -180,8 +185,58 @@ typedef struct ss_op ss_op;
 void ss_op_free(ss_op *op);
 /* Items counted under index (each constructor lists its indexes). Any thread. */
 uint64_t ss_op_counter(const ss_op *op, uint32_t index);
+/* Items of the requests that the op did not refuse, and how many of them it kept. Any thread. */
+uint64_t ss_op_incoming_items(const ss_op *op);
+uint64_t ss_op_outgoing_items(const ss_op *op);
 
 /* -- probabilistic_sampler -- */
+typedef enum ss_sampler_mode {
+    SS_SAMPLER_HASH_SEED = 0, /* hash of the trace id (logs: or of an attribute), 16384 buckets */
+    SS_SAMPLER_PROPORTIONAL,  /* multiplies the probability that an item arrives with */
+    SS_SAMPLER_EQUALIZING     /* brings items down to one probability */
+} ss_sampler_mode;
+
+/* What a decision rests on. Items of a policy are counted at 2 * policy (dropped) and 2 * policy + 1 (kept). */
+typedef enum ss_sampler_policy {
+    SS_SAMPLER_TRACE_ID_HASH = 0,
+    SS_SAMPLER_TRACE_ID_W3C,        /* low 56 bits of the trace id */
+    SS_SAMPLER_SAMPLING_RANDOMNESS, /* rv of the tracestate or sampling.randomness of the record */
+    SS_SAMPLER_SAMPLING_PRIORITY,
+    SS_SAMPLER_MISSING_RANDOMNESS,
+    SS_SAMPLER_ATTRIBUTE, /* hash of from_attribute */
+    SS_SAMPLER_N_POLICIES
+} ss_sampler_policy;
+
+/* Items that met an error (fail_closed decides on them), counted beside their policy. */
+typedef enum ss_sampler_error {
+    SS_SAMPLER_NO_RANDOMNESS = 2 * SS_SAMPLER_N_POLICIES, /* no trace id and nothing in its place */
+    SS_SAMPLER_RANDOMNESS_IN_USE,   /* hash_seed: the item has a randomness already */
+    SS_SAMPLER_THRESHOLD_IN_USE,    /* hash_seed: the item has a threshold already */
+    SS_SAMPLER_INCONSISTENT,        /* the threshold says that the item should have been dropped before */
+    SS_SAMPLER_UNREADABLE           /* tracestate or sampling attributes break their grammar */
+} ss_sampler_error;
+
+typedef struct ss_sampler_config {
+    ss_signal signal; /* traces or logs */
+    ss_sampler_mode mode;
+    float sampling_percentage; /* >= 0; above 100 is 100 */
+    uint32_t hash_seed;
+    uint32_t sampling_precision; /* hex digits of a threshold, 1 to 14; 0 is 14 */
+    bool fail_closed;            /* items with an error are dropped, else kept */
+    bool allow_resampling;       /* hash_seed: rv and th on arrival are no error; probabilities multiply */
+    bool hash_trace_id;          /* hash_seed, logs: trace id first, from_attribute where there is none */
+    const char *from_attribute;    /* logs; NULL or "": none; copied */
+    const char *sampling_priority; /* logs; NULL or "": none; copied */
+} ss_sampler_config;
+
+ss_op *ss_sampler_new(const ss_sampler_config *config, ss_error *error);
+
+/* The rejection threshold, in 2^-56, of a probability. False outside [2^-56, 1]. precision as in the configuration. */
+bool ss_sampler_threshold(double probability, uint32_t precision, uint64_t *threshold);
+/* The 56 bits of randomness that hash_seed mode makes of a trace id or an attribute. */
+uint64_t ss_sampler_hash(uint32_t hash_seed, const uint8_t *bytes, size_t length);
+/* Buckets of 16384 that hash_seed mode keeps. */
+uint32_t ss_sampler_buckets(float sampling_percentage);
 
 /* -- low_value_filter -- */
 /* What makes a span worth little; a rule is a set of these that must all hold. */
@@ -473,12 +528,12 @@ ss_status ss_server_reply(ss_server *server, uint64_t token, int http_status, co
 typedef struct ss_client_config {
     const char *host;      /* name, IPv4 or IPv6 literal without brackets; or an absolute path for a unix socket */
     uint16_t port;
-    const char *authority; /* :authority; NULL: host:port */
-    const char *user_agent;
+    const char *authority; /* :authority; NULL: host:port, or localhost for a unix socket; copied */
+    const char *user_agent; /* copied */
     const char *const *headers; /* name, value, name, value ... lower-case names; copied */
     size_t n_headers;           /* entries of headers: twice the number of headers */
-    uint32_t max_connections;   /* calls at once; more wait */
-    uint64_t connect_timeout_ns;
+    uint32_t max_connections;   /* calls at once, > 0; more wait */
+    uint64_t connect_timeout_ns; /* a call's own time limit holds for its connect too; UINT64_MAX: only that one */
 } ss_client_config;
 
 typedef struct ss_client_result {
@@ -492,13 +547,22 @@ typedef struct ss_client_result {
     uint64_t bytes_sent;        /* on the wire, framing included */
 } ss_client_result;
 
+/* Connections are made when first needed and reused, one call on each at a time. A call that a reused connection
+ * turns out to be too old for (closed, or refusing before it could act) is made again once on a new one. */
 typedef struct ss_client ss_client;
 ss_client *ss_client_new(const ss_client_config *config, ss_error *error);
-void ss_client_free(ss_client *client);
-/* One unary Export call of signal: message is already in encoding. Blocks at most timeout_ns. Any thread. */
+void ss_client_free(ss_client *client); /* closes; waits for the calls in flight to return */
+/* One unary Export call of signal: message is already in encoding. Blocks at most timeout_ns (UINT64_MAX: no limit),
+ * but for a name server that does not answer. Any thread. */
 void ss_client_export(ss_client *client, ss_signal signal, ss_encoding encoding, const uint8_t *message, size_t length,
                       uint64_t timeout_ns, ss_client_result *result);
 /* Fail calls in flight and new ones with SS_ERR_CLOSED. Any thread. */
 void ss_client_close(ss_client *client);
+
+/* For clients over other transports. Read an Export*ServiceResponse of any signal: fills rejected_items and
+ * partial_message. */
+ss_status ss_export_response_read(const uint8_t *bytes, size_t length, ss_client_result *result);
+/* Read a google.rpc.Status: fills grpc_status, message and the retry delay. */
+ss_status ss_rpc_status_read(const uint8_t *bytes, size_t length, ss_client_result *result);
 
 #endif

@@ -335,40 +335,41 @@ static bool skip_value(json_reader *reader, unsigned depth) {
 
 /* ------------------------------------------------------------------ scalars */
 
-/* Read a number, bare or in a string, such as 64-bit integers have it. */
-static bool read_decimal(json_reader *reader, ss_decimal *number) {
-    if (peek(reader) != '"') {
-        const uint8_t *behind = ss_decimal_scan(reader->pos, reader->end, true, number);
-        if (!behind) {
-            return malformed(reader, "expected a number");
-        }
-        reader->pos = behind;
-        return true;
-    }
-    /* The number in the string is its own end: no need to look for the quote first. */
-    const uint8_t *behind = ss_decimal_scan(reader->pos + 1, reader->end, false, number);
-    if (behind && behind < reader->end && *behind == '"') {
-        reader->pos = behind + 1;
-        return true;
-    }
-    const uint8_t *at = reader->pos;
-    json_text text;
-    if (!read_string(reader, &text)) {
+/* Take a number, bare or in a string as senders write 64-bit integers; false, having moved nowhere, where there is none
+ * or where its string has escapes. */
+static bool take_decimal(json_reader *reader, ss_decimal *number) {
+    bool is_quoted = peek(reader) == '"';
+    const uint8_t *behind = ss_decimal_scan(reader->pos + is_quoted, reader->end, !is_quoted, number);
+    if (!behind || (is_quoted && (behind == reader->end || *behind != '"'))) {
         return false;
     }
-    if (ss_decimal_scan(text.data, text.data + text.length, false, number) != text.data + text.length) {
-        return fail(reader, SS_ERR_MALFORMED, at, "expected a number");
-    }
+    reader->pos = behind + is_quoted;
     return true;
+}
+
+/* Read the string where take_decimal found no number. */
+static bool read_number_text(json_reader *reader, json_text *text) {
+    return peek(reader) == '"' ? read_string(reader, text) : malformed(reader, "expected a number");
+}
+
+static bool parse_decimal(json_text text, ss_decimal *number) {
+    const uint8_t *end = text.data + text.length;
+    return ss_decimal_scan(text.data, end, false, number) == end;
 }
 
 /* Read an integer of at most bits bits as the wire's varint or fixed value has it. */
 static bool read_integer(json_reader *reader, bool is_signed, unsigned bits, uint64_t *value) {
     const uint8_t *at = reader->pos;
+    json_text text;
     ss_decimal number;
     uint64_t magnitude;
-    if (!read_decimal(reader, &number)) {
-        return false;
+    if (!take_decimal(reader, &number)) {
+        if (!read_number_text(reader, &text)) {
+            return false;
+        }
+        if (!parse_decimal(text, &number)) {
+            return fail(reader, SS_ERR_MALFORMED, at, "expected a number");
+        }
     }
     if (!ss_decimal_to_uint64(&number, &magnitude)) {
         return fail(reader, SS_ERR_MALFORMED, at, "expected an integer that fits its field");
@@ -407,31 +408,22 @@ static bool parse_special_double(json_text text, double *value) {
     return equals_ignoring_case(text, "inf", 3) || equals_ignoring_case(text, "infinity", 8);
 }
 
-/* In a string, not a digit where the number should begin: NaN or an infinity. */
-static bool is_special_double(const json_reader *reader) {
-    const uint8_t *pos = reader->pos;
-    if (reader->end - pos < 3 || pos[0] != '"') {
-        return false;
-    }
-    uint8_t first = pos[1] == '-' || pos[1] == '+' ? pos[2] : pos[1];
-    return (first | 0x20) >= 'a';
-}
-
 static bool read_double(json_reader *reader, uint64_t *bits) {
     const uint8_t *at = reader->pos;
+    json_text text;
     ss_decimal number;
     double value;
-    if (is_special_double(reader)) {
-        json_text text;
-        if (!read_string(reader, &text)) {
+    bool is_special = false;
+    if (!take_decimal(reader, &number)) {
+        if (!read_number_text(reader, &text)) {
             return false;
         }
-        if (!parse_special_double(text, &value)) {
+        is_special = parse_special_double(text, &value);
+        if (!is_special && !parse_decimal(text, &number)) {
             return fail(reader, SS_ERR_MALFORMED, at, "expected a number");
         }
-    } else if (!read_decimal(reader, &number)) {
-        return false;
-    } else if (!ss_decimal_to_double(&number, &value)) {
+    }
+    if (!is_special && !ss_decimal_to_double(&number, &value)) {
         return fail(reader, SS_ERR_MALFORMED, at, "number too large for a double");
     }
     memcpy(bits, &value, sizeof value);
