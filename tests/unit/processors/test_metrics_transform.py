@@ -172,6 +172,13 @@ class TestDeleteLabel:
         harness = transforming(DROP_USER)
         assert data == harness.run_bytes(data)
 
+    def test_labels_of_another_type_are_another_identity(self) -> None:
+        """A string is never equal to an int, not even to its encoding."""
+        points = [number(1, user="a", k=7), number(2, user="a", k="7"), number(4, user="a", k="\x18\x07")]
+        assert [1, 2, 4] == [
+            value for _, value in values_of(transforming(DROP_USER).run(request(counter(*points))))
+        ]
+
     def test_gauges_follow_aggregation_type(self) -> None:
         """Gauges are added up by default, or as told."""
         gauge = Metric(name="m", gauge=Gauge(data_points=[number(1.5, user="a"), number(4.0, user="b")]))
@@ -341,6 +348,16 @@ class TestHistograms:
         """An index at scale 1 is half of it, rounded down, at scale 0."""
         left = self.exponential((1, -3, [1, 1, 1, 1]), (0, 0, [5]))
         assert (0, -2, [1, 2, 6]) == (left.scale, left.positive.offset, list(left.positive.bucket_counts))
+
+    def test_scale_is_kept_while_the_inputs_were_as_wide(self) -> None:
+        """A sender that uses 320 buckets does not lose resolution; 161 made of two narrow ones are too many."""
+        wide = [1] * 320
+        left = self.exponential((3, 0, wide), (3, 0, wide))
+        assert (3, [2] * 320) == (left.scale, list(left.positive.bucket_counts))
+        left = self.exponential((3, 0, [1]), (3, 159, [1]))
+        assert (3, 160) == (left.scale, len(left.positive.bucket_counts))
+        left = self.exponential((3, 0, [1]), (3, 160, [1]))
+        assert (2, 81) == (left.scale, len(left.positive.bucket_counts))
 
     def test_distant_buckets_cost_scale_and_not_memory(self) -> None:
         """Indexes 2^32 apart do not become four billion buckets."""
@@ -613,7 +630,7 @@ _numbers = st.one_of(
     st.builds(NumberDataPoint, as_double=_doubles, **_common),
     st.builds(NumberDataPoint, **_common),
 )
-_count = st.one_of(st.integers(0, 5), st.just(2**64 - 1))
+_count = st.sampled_from([0, 0, 1, 2, 5, 2**64 - 1])
 _histograms = st.sampled_from([[], [1.0], [1.0, 2.0]]).flatmap(
     lambda bounds: st.builds(
         HistogramDataPoint,
