@@ -35,7 +35,7 @@ class Worker:
     """Scratch space for the one thread that uses it."""
 
     def __init__(self, runtime: Runtime) -> None:
-        self._runtime = runtime
         self.pointer = ffi.gc(lib.ss_worker_new(runtime.pointer), lib.ss_worker_free)
         if self.pointer == ffi.NULL:
             raise MemoryError
+        self._runtime = runtime  # set last: attributes die in order, and the worker must die before its runtime
