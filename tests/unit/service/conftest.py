@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from stand_ins import Part
+from tests.unit.service.stand_ins import Part
 
 from collector.native.runtime import Runtime
 from collector.service.build import Host

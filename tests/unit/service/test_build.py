@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from stand_ins import Config, FakeFilter, make_document, make_factory, make_request
+from tests.unit.service.stand_ins import Config, FakeFilter, make_document, make_factory, make_request
 
 from collector.errors import RetryableError, StartError
 from collector.ids import ComponentID, Kind, Signal

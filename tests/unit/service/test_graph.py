@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from stand_ins import PipelineID, make_document, make_factory
+from tests.unit.service.stand_ins import PipelineID, make_document, make_factory
 
 from collector.errors import ConfigError
 from collector.ids import ComponentID, Kind, Signal

@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 import pytest
-from stand_ins import (
+from tests.unit.service.stand_ins import (
     Config,
     FakeExporter,
     FakeReceiver,

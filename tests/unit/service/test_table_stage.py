@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from stand_ins import Config, FakeTable, make_request
+from tests.unit.service.stand_ins import Config, FakeTable, make_request
 
 from collector.component import Settings
 from collector.errors import RetryableError
