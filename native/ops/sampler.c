@@ -124,7 +124,7 @@ static uint32_t seeded(uint32_t hash_seed) {
     return fnv1a(FNV_OFFSET, little_endian, sizeof little_endian);
 }
 
-/* The bucket turned round, so that few buckets kept is a high threshold; bits that take no part in the choice fill up. */
+/* The bucket turned round, so that few buckets kept is a high threshold; bits without part in the choice fill up. */
 static inline uint64_t spread(uint32_t hash) {
     uint64_t bucket = hash & (BUCKETS - 1);
     uint64_t unused = hash >> (32 - BUCKET_BITS);
@@ -211,7 +211,7 @@ static void check_consistent(item *it, const uint8_t *trace_id, bool is_readable
     }
 }
 
-/* At 0 % nothing is looked at but priority; an item that cannot be read still meets fail_closed, and is still written. */
+/* At 0 % only priority counts; an item that cannot be read still meets fail_closed, and is still written. */
 static void check_never(item *it, bool is_readable) {
     set_source(it, SS_SAMPLER_SAMPLING_PRIORITY, SS_RANDOMNESS_MAX);
     if (!is_readable) {
@@ -242,8 +242,8 @@ static uint64_t scale_down(uint64_t part, uint64_t whole) {
 }
 
 /*
- * A kept item that an earlier sampler had decided on, by the same hash or by an unrelated one. The same hash: the higher
- * threshold is the whole truth. An unrelated one: the probabilities multiply, and the randomness moves with them, so
+ * A kept item that an earlier sampler had decided on. By the same hash: the higher threshold is the whole truth. By an
+ * unrelated one: the probabilities multiply, and the randomness moves with them, so
  * that threshold <= randomness still holds and what is kept is still spread evenly above the threshold.
  */
 static void combine(item *it, uint64_t threshold) {
@@ -367,7 +367,7 @@ static bool read_key_value(ss_reader reader, ss_reader *key, any_value *value) {
     return true;
 }
 
-/* Find the first attribute of each name in a row. What the scan let pass is well-formed; anything else ends the walk. */
+/* Find the first attribute of each name in a row. What the scan let pass is well-formed; all else ends the walk. */
 static void find_attributes(const ss_table *table, uint32_t row, uint32_t field, const name *names, size_t n_names,
                             attribute *found) {
     const uint8_t *start = table->bytes + table->attributes_offset[row];
@@ -454,7 +454,8 @@ static ss_status write_tracestate(ss_table *table, uint32_t row, const uint8_t *
     return ss_table_edit(table, row, offset, replaced, out, (size_t)(pos - out) + length);
 }
 
-static __attribute__((noinline)) ss_status sample_span(const sampler *self, ss_table *table, uint32_t row, tally *counts) {
+static __attribute__((noinline)) ss_status sample_span(const sampler *self, ss_table *table, uint32_t row,
+                                                       tally *counts) {
     const uint8_t *trace_id = table->trace_id + (size_t)row * TRACE_ID_SIZE;
     const uint8_t *text = table->bytes + table->tracestate_offset[row];
     size_t length = table->tracestate_length[row];

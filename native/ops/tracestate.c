@@ -56,7 +56,7 @@ const char *ss_threshold_parse(const uint8_t *text, size_t length, uint64_t *thr
     return NULL;
 }
 
-/* Eight hex digits, the first in the lowest byte: each nibble to a byte of its own, then all of them to ASCII at once. */
+/* Eight hex digits, the first in the lowest byte: each nibble to a byte of its own, then all to ASCII at once. */
 static uint64_t hex_digits(uint32_t value) {
     uint64_t nibbles = value;
     nibbles = (nibbles | nibbles << 16) & UINT64_C(0x0000ffff0000ffff);
@@ -189,7 +189,7 @@ static bool is_value(slice value) {
             return false;
         }
     }
-    return value.length > 0 && value.length <= SS_TRACESTATE_MEMBER_MAX && value.data[value.length - 1] != ' ';
+    return value.length > 0 && value.length <= SS_TRACESTATE_MEMBER_MAX; /* trimmed: no blank at the end */
 }
 
 static bool is_ot_pair(slice key, slice value) {
