@@ -11,7 +11,7 @@ from pathlib import Path
 from generate_fields import REQUESTS, path_name, reachable
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
-ID_SIZES = {"trace_id": "SS_FIELD_TRACE_ID", "span_id": "SS_FIELD_SPAN_ID", "parent_span_id": "SS_FIELD_SPAN_ID"}
+ID_SIZES = {"trace_id": "SS_VALUE_TRACE_ID", "span_id": "SS_VALUE_SPAN_ID", "parent_span_id": "SS_VALUE_SPAN_ID"}
 FIXED64 = {FieldDescriptor.TYPE_FIXED64, FieldDescriptor.TYPE_SFIXED64, FieldDescriptor.TYPE_DOUBLE}
 VARINT = {
     FieldDescriptor.TYPE_INT32,
@@ -26,16 +26,16 @@ VARINT = {
 
 
 def kind(field: FieldDescriptor) -> str:
-    """Return what the bytes of a length-delimited field are; SS_FIELD_OPAQUE where there is nothing to check."""
+    """Return what the bytes of a length-delimited field are; SS_VALUE_OPAQUE where there is nothing to check."""
     if field.type == FieldDescriptor.TYPE_MESSAGE:
-        return "SS_FIELD_MESSAGE"
+        return "SS_VALUE_MESSAGE"
     if field.type == FieldDescriptor.TYPE_BYTES and field.name in ID_SIZES:
         return ID_SIZES[field.name]
     if field.is_repeated and field.type in FIXED64:
-        return "SS_FIELD_PACKED_FIXED64"
+        return "SS_VALUE_PACKED_FIXED64"
     if field.is_repeated and field.type in VARINT:
-        return "SS_FIELD_PACKED_VARINT"
-    return "SS_FIELD_OPAQUE"
+        return "SS_VALUE_PACKED_VARINT"
+    return "SS_VALUE_OPAQUE"
 
 
 def row(message: Descriptor) -> list[str]:
@@ -43,7 +43,7 @@ def row(message: Descriptor) -> list[str]:
     entries = []
     for field in message.fields:
         field_kind = kind(field)
-        if field_kind != "SS_FIELD_OPAQUE":
+        if field_kind != "SS_VALUE_OPAQUE":
             child = f"SS_CHECK_{path_name(field.message_type)}" if field.message_type else "0"
             entries.append(f"        [{field.number}] = {{{field_kind}, {child}}},")
     return entries
@@ -60,8 +60,8 @@ def header() -> str:
         "",
         "#include <stdint.h>",
         "",
-        "enum { SS_FIELD_OPAQUE, SS_FIELD_MESSAGE, SS_FIELD_PACKED_VARINT, SS_FIELD_PACKED_FIXED64,",
-        "       SS_FIELD_TRACE_ID, SS_FIELD_SPAN_ID };",
+        "enum { SS_VALUE_OPAQUE, SS_VALUE_MESSAGE, SS_VALUE_PACKED_VARINT, SS_VALUE_PACKED_FIXED64,",
+        "       SS_VALUE_TRACE_ID, SS_VALUE_SPAN_ID };",
         "",
         "typedef enum ss_check_shape {",
         *(f"    SS_CHECK_{path_name(message)}," for message in messages),
@@ -72,7 +72,7 @@ def header() -> str:
         "",
         "typedef struct ss_check_entry {",
         "    uint8_t kind;",
-        "    uint8_t child; /* ss_check_shape of a SS_FIELD_MESSAGE */",
+        "    uint8_t child; /* ss_check_shape of a SS_VALUE_MESSAGE */",
         "} ss_check_entry;",
         "",
         "static const ss_check_entry ss_check_table[SS_N_CHECK_SHAPES][SS_CHECK_FIELDS] = {",

@@ -1,15 +1,20 @@
-"""Write the C header of OTLP field numbers from the opentelemetry-proto descriptors.
+"""Write the C headers of OTLP field numbers and message shapes from the opentelemetry-proto descriptors.
 
-Usage: generate_fields.py OUTPUT. Every field of every message reachable from the three export requests
-becomes `SS_<MESSAGE>_<FIELD> = number`, so that no field number is ever typed by hand.
+Usage: generate_fields.py FIELDS SHAPES.
+
+- FIELDS: every field of every message reachable from the export requests and responses, as
+  `SS_<MESSAGE>_<FIELD> = number`, so that no field number is ever typed by hand.
+- SHAPES: the tables that drive the JSON reader and writer (native/otlp/json_shape.h holds their types).
 """
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
-from google.protobuf.descriptor import Descriptor
+from google.protobuf.descriptor import Descriptor, EnumDescriptor
+from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto
 from opentelemetry.proto.collector.logs.v1 import logs_service_pb2
 from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2
@@ -22,6 +27,37 @@ REQUESTS = (
     logs_service_pb2.ExportLogsServiceRequest.DESCRIPTOR,
     logs_service_pb2.ExportLogsServiceResponse.DESCRIPTOR,
 )
+
+# In the order of ss_signal: the shape of a signal's request is found by the signal's number.
+SHAPE_ROOTS = (REQUESTS[0], REQUESTS[2], REQUESTS[4])
+
+# Bytes fields that OTLP/JSON writes as hex instead of base64. Source: OTLP specification, "JSON Protobuf Encoding".
+ID_FIELDS = ("trace_id", "span_id", "parent_span_id")
+
+VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
+TYPES = {
+    FieldDescriptorProto.TYPE_DOUBLE: ("DOUBLE", FIXED64),
+    FieldDescriptorProto.TYPE_INT64: ("INT64", VARINT),
+    FieldDescriptorProto.TYPE_UINT64: ("UINT64", VARINT),
+    FieldDescriptorProto.TYPE_INT32: ("INT32", VARINT),
+    FieldDescriptorProto.TYPE_FIXED64: ("FIXED64", FIXED64),
+    FieldDescriptorProto.TYPE_FIXED32: ("FIXED32", FIXED32),
+    FieldDescriptorProto.TYPE_BOOL: ("BOOL", VARINT),
+    FieldDescriptorProto.TYPE_STRING: ("STRING", BYTES),
+    FieldDescriptorProto.TYPE_MESSAGE: ("MESSAGE", BYTES),
+    FieldDescriptorProto.TYPE_BYTES: ("BYTES", BYTES),
+    FieldDescriptorProto.TYPE_UINT32: ("UINT32", VARINT),
+    FieldDescriptorProto.TYPE_ENUM: ("ENUM", VARINT),
+    FieldDescriptorProto.TYPE_SFIXED64: ("SFIXED64", FIXED64),
+    FieldDescriptorProto.TYPE_SINT32: ("SINT32", VARINT),
+}
+
+
+JSON_KEY_EXTRA = len('"":')
+
+
+class UnsupportedSchema(Exception):
+    """The descriptors hold something that the C code would not carry."""
 
 
 def upper_snake(name: str) -> str:
@@ -48,8 +84,8 @@ def path_name(message: Descriptor) -> str:
     return f"{path_name(message.containing_type)}_{own}" if message.containing_type else own
 
 
-def header() -> str:
-    """Return the text of the C header."""
+def fields_header() -> str:
+    """Return the text of the header of field numbers."""
     lines = [
         "/* Generated from the opentelemetry-proto descriptors by proto/generate_fields.py. */",
         "#ifndef SS_OTLP_FIELDS_H",
@@ -62,5 +98,183 @@ def header() -> str:
     return "\n".join([*lines, "};", "", "#endif", ""])
 
 
+class Field(NamedTuple):
+    """One field as the C tables show it."""
+
+    name: str
+    json_name: str
+    number: int
+    type: str
+    wire: int
+    is_repeated: bool
+    is_packed: bool
+    has_presence: bool
+    in_oneof: bool
+    message: Descriptor | None
+    enum: EnumDescriptor | None
+
+    @property
+    def tag(self) -> int:
+        """The varint before each of its values."""
+        return self.number << 3 | (BYTES if self.is_packed else self.wire)
+
+    @property
+    def spellings(self) -> list[str]:
+        """The keys that name it in JSON, the canonical one first."""
+        return list(dict.fromkeys((self.json_name, self.name)))
+
+
+def field_of(message: Descriptor, proto: FieldDescriptorProto) -> Field:
+    """Return the table's view of one field of message.
+
+    Raises:
+        UnsupportedSchema: its type is not among those that the C code reads and writes.
+    """
+    descriptor = message.fields_by_name[proto.name]
+    if proto.type not in TYPES or (descriptor.message_type and descriptor.message_type.GetOptions().map_entry):
+        raise UnsupportedSchema(f"{message.full_name}.{proto.name}: a type that native/otlp/json_*.c does not handle")
+    type_name, wire = TYPES[proto.type]
+    if type_name == "BYTES" and proto.name in ID_FIELDS:
+        type_name = upper_snake(proto.name)
+    is_repeated = proto.label == FieldDescriptorProto.LABEL_REPEATED
+    in_oneof = proto.HasField("oneof_index") and not proto.proto3_optional
+    return Field(
+        name=proto.name,
+        json_name=proto.json_name or descriptor.camelcase_name,
+        number=proto.number,
+        type=type_name,
+        wire=wire,
+        is_repeated=is_repeated,
+        is_packed=is_repeated and wire != BYTES,
+        has_presence=in_oneof or proto.proto3_optional,
+        in_oneof=in_oneof,
+        message=descriptor.message_type,
+        enum=descriptor.enum_type,
+    )
+
+
+def fields_of(message: Descriptor) -> list[Field]:
+    """Return message's fields in the order of the .proto file, which is the Collector's order in JSON.
+
+    Raises:
+        UnsupportedSchema: the message has two oneofs, or a field that cannot be carried.
+    """
+    proto = DescriptorProto()
+    message.CopyToProto(proto)
+    oneofs = {field.oneof_index for field in proto.field if field.HasField("oneof_index") and not field.proto3_optional}
+    if len(oneofs) > 1:
+        raise UnsupportedSchema(f"{message.full_name}: native/otlp/json_write.c keeps track of one oneof a message")
+    return [field_of(message, field) for field in proto.field]
+
+
+def varint(value: int) -> list[int]:
+    """Return value's varint, byte by byte."""
+    encoded = []
+    while value >= 0x80:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    return [*encoded, value]
+
+
+def c_bool(value: bool) -> str:
+    """Return C's word for value."""
+    return "true" if value else "false"
+
+
+def shapes_header() -> str:
+    """Return the text of the header of message shapes.
+
+    Raises:
+        UnsupportedSchema: the descriptors hold something that the C code would not carry.
+    """
+    messages = reachable(SHAPE_ROOTS)
+    fields = {message.full_name: fields_of(message) for message in messages}
+    every_field = [field for own in fields.values() for field in own]
+    number_max = max(field.number for field in every_field)
+    name_size = max(len(name) for field in every_field for name in field.spellings) + 1
+    enums: dict[str, EnumDescriptor] = {}
+    for field in every_field:
+        if field.enum:
+            enums[field.enum.full_name] = field.enum
+    enum_name_size = max(len(value.name) for enum in enums.values() for value in enum.values) + 1
+
+    enum_lines: list[str] = []
+    enum_ranges: dict[str, tuple[int, int]] = {}
+    for name, enum in enums.items():
+        enum_ranges[name] = (len(enum_lines), len(enum_lines) + len(enum.values))
+        enum_lines += [f'    {{{value.number}, {len(value.name)}, "{value.name}"}},' for value in enum.values]
+
+    field_lines: list[str] = []
+    key_lines: list[str] = []
+    shape_lines: list[str] = []
+    for index, message in enumerate(messages):
+        own = fields[message.full_name]
+        first_field, first_key = len(field_lines), len(key_lines)
+        for field in own:
+            first_enum, end_enum = enum_ranges[field.enum.full_name] if field.enum else (0, 0)
+            tag = varint(field.tag)
+            field_lines.append(
+                f"    {{SS_FIELD_{field.type}, {field.wire}, "
+                f"{c_bool(field.is_repeated)}, {c_bool(field.is_packed)}, "
+                f"{c_bool(field.has_presence)}, {c_bool(field.in_oneof)}, "
+                f"{f'SS_SHAPE_{path_name(field.message)}' if field.message else 0}, {first_enum}, {end_enum}, "
+                f"{len(tag)}, {{{', '.join(map(hex, tag))}}}, "
+                f'{len(field.json_name) + JSON_KEY_EXTRA}, "\\"{field.json_name}\\":"}},'
+            )
+        # The canonical spellings first: the reader expects keys in the order of this table.
+        for canonical in (True, False):
+            for place, field in enumerate(own):
+                spellings = field.spellings[:1] if canonical else field.spellings[1:]
+                key_lines += [f'    {{{index}, {len(key)}, {first_field + place}, "{key}"}},' for key in spellings]
+        by_number = [0] * (number_max + 1)
+        for place, field in enumerate(own, start=1):
+            by_number[field.number] = place
+        shape_lines.append(
+            f"    {{{first_field}, {len(field_lines)}, {first_key}, {len(key_lines)}, "
+            f"{{{', '.join(map(str, by_number))}}}}}, /* {message.full_name} */"
+        )
+
+    return "\n".join(
+        [
+            "/* Generated from the opentelemetry-proto descriptors by proto/generate_fields.py. */",
+            "#ifndef SS_OTLP_SHAPES_H",
+            "#define SS_OTLP_SHAPES_H",
+            "",
+            "enum {",
+            *(f"    SS_SHAPE_{path_name(message)} = {index}," for index, message in enumerate(messages)),
+            f"    SS_N_SHAPES = {len(messages)},",
+            f"    SS_N_SHAPE_KEYS = {len(key_lines)},",
+            f"    SS_SHAPE_FIELDS_MAX = {max(map(len, fields.values()))},",
+            f"    SS_SHAPE_NUMBER_MAX = {number_max},",
+            f"    SS_SHAPE_NAME_SIZE = {name_size},",
+            f"    SS_SHAPE_KEY_SIZE = {name_size + JSON_KEY_EXTRA},",
+            f"    SS_ENUM_NAME_SIZE = {enum_name_size},",
+            "};",
+            "",
+            '#include "otlp/json_shape.h"',
+            "",
+            "static const ss_enum_name ss_enum_names[] = {",
+            *enum_lines,
+            "};",
+            "",
+            "static const ss_shape_field ss_shape_fields[] = {",
+            *field_lines,
+            "};",
+            "",
+            "static const ss_shape_key ss_shape_keys[SS_N_SHAPE_KEYS] = {",
+            *key_lines,
+            "};",
+            "",
+            "static const ss_shape ss_shapes[SS_N_SHAPES] = {",
+            *shape_lines,
+            "};",
+            "",
+            "#endif",
+            "",
+        ]
+    )
+
+
 if __name__ == "__main__":
-    Path(sys.argv[1]).write_text(header(), encoding="ascii")
+    Path(sys.argv[1]).write_text(fields_header(), encoding="ascii")
+    Path(sys.argv[2]).write_text(shapes_header(), encoding="ascii")

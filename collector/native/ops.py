@@ -24,6 +24,16 @@ class Op:
         """Return the items counted under index."""
         return int(lib.ss_op_counter(self.pointer, index))
 
+    @property
+    def incoming_items(self) -> int:
+        """Items of the requests that it did not refuse."""
+        return int(lib.ss_op_incoming_items(self.pointer))
+
+    @property
+    def outgoing_items(self) -> int:
+        """Items that it kept of those."""
+        return int(lib.ss_op_outgoing_items(self.pointer))
+
 
 class Sign(enum.IntFlag):
     """What makes a span worth little; a rule is a set of these that must all hold."""

@@ -67,6 +67,41 @@ static bool matches_name(const low_value *self, const uint8_t *name, size_t leng
     return false;
 }
 
+/* What was found for the names seen last: a request repeats a few names hundreds of times. */
+typedef struct memo_entry {
+    uint32_t name_offset;
+    uint32_t name_length; /* SS_NO_INDEX: empty */
+    bool matches;
+} memo_entry;
+
+enum { MEMO_SLOTS = 64, MEMO_MIN_ROWS = 16 };
+
+static uint32_t memo_slot(const uint8_t *name, size_t length) {
+    uint64_t head = 0;
+    uint64_t tail = 0;
+    if (length >= 8) {
+        memcpy(&head, name, 8);
+        memcpy(&tail, name + length - 8, 8);
+    } else if (length) {
+        head = (uint64_t)name[0] << 16 | (uint64_t)name[length / 2] << 8 | name[length - 1];
+    }
+    return (uint32_t)(((head + tail * 31 + length) * 0x9e3779b97f4a7c15u) >> 58);
+}
+
+/* memo: MEMO_SLOTS entries, NULL for a request too small to repeat itself. */
+static bool matches_name_of(const low_value *self, const ss_table *table, uint32_t row, memo_entry *memo) {
+    const uint8_t *name = table->bytes + table->name_offset[row];
+    size_t length = table->name_length[row];
+    if (!memo) {
+        return matches_name(self, name, length);
+    }
+    memo_entry *entry = &memo[memo_slot(name, length)];
+    if (entry->name_length != length || memcmp(table->bytes + entry->name_offset, name, length) != 0) {
+        *entry = (memo_entry){table->name_offset[row], (uint32_t)length, matches_name(self, name, length)};
+    }
+    return entry->matches;
+}
+
 static uint64_t id_of(const uint8_t *ids, uint32_t row) {
     uint64_t id;
     memcpy(&id, ids + (size_t)row * 8, 8);
@@ -79,7 +114,7 @@ static bool is_protected(const low_value *self, const ss_table *table, uint32_t 
 }
 
 /* 1 + the rule that drops the span, 0: none. A span whose end is before its start is never short. */
-static unsigned rule_for(const low_value *self, const ss_table *table, uint32_t row) {
+static unsigned rule_for(const low_value *self, const ss_table *table, uint32_t row, memo_entry *memo) {
     unsigned signs = 0;
     uint64_t start = table->start_time_unix_nano[row];
     uint64_t end = table->end_time_unix_nano[row];
@@ -89,7 +124,7 @@ static unsigned rule_for(const low_value *self, const ss_table *table, uint32_t 
     if (!table->attribute_count[row]) {
         signs |= SS_SIGN_NO_ATTRIBUTES;
     }
-    if (self->uses_names && matches_name(self, table->bytes + table->name_offset[row], table->name_length[row])) {
+    if (self->uses_names && matches_name_of(self, table, row, memo)) {
         signs |= SS_SIGN_NAME;
     }
     unsigned rule = self->rule_of[signs];
@@ -180,6 +215,11 @@ static ss_status low_value_run(ss_op *op, ss_table *table, ss_verdict *verdict) 
     uint32_t counts[SS_LOW_VALUE_RULES_MAX] = {0};
     uint32_t n_dropped = 0;
     uint32_t *dropped = NULL;
+    memo_entry slots[MEMO_SLOTS];
+    memo_entry *memo = table->n_kept < MEMO_MIN_ROWS ? NULL : slots;
+    if (memo) {
+        memset(slots, 0xff, sizeof slots);
+    }
     if (self->reparent) {
         dropped = ss_table_scratch(table, ((size_t)table->n_rows + slots_for(table->n_rows)) * sizeof *dropped);
         if (!dropped) {
@@ -190,7 +230,7 @@ static ss_status low_value_run(ss_op *op, ss_table *table, ss_verdict *verdict) 
         if (table->verdict[row] != SS_KEEP) {
             continue;
         }
-        unsigned rule = rule_for(self, table, row);
+        unsigned rule = rule_for(self, table, row, memo);
         if (rule) {
             counts[rule - 1]++;
             ss_table_drop(table, row);

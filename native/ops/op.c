@@ -11,6 +11,14 @@ uint64_t ss_op_counter(const ss_op *op, uint32_t index) {
     return index < SS_OP_COUNTERS ? __atomic_load_n(&op->counters[index], __ATOMIC_RELAXED) : 0;
 }
 
+uint64_t ss_op_incoming_items(const ss_op *op) {
+    return __atomic_load_n(&op->counters[SS_OP_INCOMING], __ATOMIC_RELAXED);
+}
+
+uint64_t ss_op_outgoing_items(const ss_op *op) {
+    return __atomic_load_n(&op->counters[SS_OP_OUTGOING], __ATOMIC_RELAXED);
+}
+
 void ss_op_count(ss_op *op, ss_table *table, uint32_t index, uint32_t items) {
     struct ss_table_private *own = table->private_state;
     if (!items) {

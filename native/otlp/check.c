@@ -63,12 +63,15 @@ bool ss_check_field(ss_check *check, ss_reader *reader, uint32_t tag, const uint
     if ((tag & 7) == SS_WIRE_BYTES && number < SS_CHECK_FIELDS) {
         const ss_check_entry *entry = &ss_check_table[shape][number];
         switch (entry->kind) {
-        case SS_FIELD_MESSAGE: return ss_check_message(check, reader, (ss_check_shape)entry->child, depth);
-        case SS_FIELD_PACKED_VARINT: return check_packed_varints(check, reader);
-        case SS_FIELD_PACKED_FIXED64:
+        case SS_VALUE_MESSAGE:
+            return entry->child == SS_CHECK_KEY_VALUE
+                       ? ss_check_key_value(check, reader, depth)
+                       : ss_check_message(check, reader, (ss_check_shape)entry->child, depth);
+        case SS_VALUE_PACKED_VARINT: return check_packed_varints(check, reader);
+        case SS_VALUE_PACKED_FIXED64:
             return check_sized(check, reader, 0, "packed values must be a multiple of 8 bytes");
-        case SS_FIELD_TRACE_ID: return check_sized(check, reader, 16, "trace id must be 16 bytes");
-        case SS_FIELD_SPAN_ID: return check_sized(check, reader, 8, "span id must be 8 bytes");
+        case SS_VALUE_TRACE_ID: return check_sized(check, reader, 16, "trace id must be 16 bytes");
+        case SS_VALUE_SPAN_ID: return check_sized(check, reader, 8, "span id must be 8 bytes");
         default: break;
         }
     }

@@ -50,32 +50,40 @@ bool ss_check_message(ss_check *check, ss_reader *reader, ss_check_shape shape, 
 /* Find the last key of the KeyValue at body (its length prefix) .. end, which was checked. */
 bool ss_key_of(const uint8_t *body, const uint8_t *end, ss_reader *key);
 
-/* Check a length-delimited KeyValue: the layout that every encoder writes for scalar values takes no call. */
-static inline bool ss_check_key_value(ss_check *check, ss_reader *reader) {
+/* Check a length-delimited KeyValue. The layout that every encoder writes for a scalar value (length, 0x0a, key length,
+ * key, 0x12, value length, value tag, value; each length in one byte) is checked in place, any other by the table. */
+static inline bool ss_check_key_value(ss_check *check, ss_reader *reader, unsigned depth) {
     const uint8_t *pos = reader->pos;
-    const uint8_t *end = reader->end;
-    /* length, 0x0a, key length, key, 0x12, value length, 0x0a, string length, string: all lengths in one byte */
-    if (__builtin_expect(end - pos > 2, 1)) {
+    size_t room = (size_t)(reader->end - pos);
+    if (__builtin_expect(room > 8, 1)) {
         size_t length = pos[0];
-        if (__builtin_expect(length < 0x80 && length >= 6 && length < (size_t)(end - pos) &&
-                                 pos[1] == (SS_KEY_VALUE_KEY << 3 | SS_WIRE_BYTES),
+        size_t key = pos[2];
+        if (__builtin_expect(length < 0x80 && length < room && pos[1] == (SS_KEY_VALUE_KEY << 3 | SS_WIRE_BYTES) &&
+                                 key + 6 <= length, /* so the key's length is one byte and four bytes follow the key */
                              1)) {
             const uint8_t *stop = pos + 1 + length;
-            size_t key = pos[2];
-            if (__builtin_expect(key + 6 <= length, 1)) { /* so key is one byte, and value tag, lengths fit */
-                const uint8_t *value = pos + 3 + key;
-                if (__builtin_expect(value[0] == (SS_KEY_VALUE_VALUE << 3 | SS_WIRE_BYTES) &&
-                                         value[1] == stop - value - 2 &&
-                                         value[2] == (SS_ANY_VALUE_STRING_VALUE << 3 | SS_WIRE_BYTES) &&
-                                         value[3] == stop - value - 4,
-                                     1)) {
-                    reader->pos = stop;
-                    return true;
-                }
+            const uint8_t *value = pos + 3 + key;
+            size_t rest = (size_t)(stop - value) - 4; /* behind value tag, value length, AnyValue tag, one byte */
+            bool ok = value[0] == (SS_KEY_VALUE_VALUE << 3 | SS_WIRE_BYTES) && value[1] == rest + 2;
+            switch (value[2]) {
+            case SS_ANY_VALUE_STRING_VALUE << 3 | SS_WIRE_BYTES: ok &= value[3] == rest; break;
+            case SS_ANY_VALUE_INT_VALUE << 3 | SS_WIRE_VARINT:
+            case SS_ANY_VALUE_BOOL_VALUE << 3 | SS_WIRE_VARINT: {
+                ss_reader number = {value + 3, stop};
+                uint64_t ignored;
+                ok = ok && ss_read_varint(&number, &ignored) && number.pos == stop;
+                break;
+            }
+            case SS_ANY_VALUE_DOUBLE_VALUE << 3 | SS_WIRE_FIXED64: ok &= rest == 7; break;
+            default: ok = false;
+            }
+            if (__builtin_expect(ok, 1)) {
+                reader->pos = stop;
+                return true;
             }
         }
     }
-    return ss_check_message(check, reader, SS_CHECK_KEY_VALUE, 1);
+    return ss_check_message(check, reader, SS_CHECK_KEY_VALUE, depth);
 }
 
 #endif

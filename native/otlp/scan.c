@@ -95,7 +95,7 @@ static uint32_t open_row(scan *s, uint32_t node, const uint8_t *tag, ss_reader b
 }
 
 /* Copy an id of size bytes, or leave it zero when it is empty. */
-static inline bool read_id(scan *s, ss_reader *reader, uint8_t *id, size_t size, const char *reason) {
+static inline __attribute__((always_inline)) bool read_id(scan *s, ss_reader *reader, uint8_t *id, size_t size, const char *reason) {
     const uint8_t *at = reader->pos;
     ss_reader value;
     if (!ss_read_bytes(reader, &value)) {
@@ -133,7 +133,7 @@ static bool read_span_event(scan *s, ss_reader *reader, uint8_t *marks) {
             }
             break;
         case TAG(SS_SPAN_EVENT_ATTRIBUTES, SS_WIRE_BYTES):
-            if (!ss_check_key_value(&s->check, &event)) {
+            if (!ss_check_key_value(&s->check, &event, 2)) {
                 return false;
             }
             break;
@@ -214,17 +214,20 @@ static void write_row(ss_table *table, uint32_t row, const row_columns *c) {
 static inline bool read_attribute(scan *s, ss_reader *reader, const uint8_t *tag_at, row_columns *c) {
     static const char priority[] = "sampling.priority";
     const uint8_t *body = reader->pos;
-    if (!ss_check_key_value(&s->check, reader)) {
+    if (!ss_check_key_value(&s->check, reader, 1)) {
         return false;
     }
     if (!c->attribute_count++) {
         c->attributes_offset = offset_of(s, tag_at);
     }
     c->attributes_end = offset_of(s, reader->pos);
-    /* The key's length byte stands at body[2] in every encoder's output; an odd layout is found by the walk below. */
+    /* The key's length byte stands at body[2] in every encoder's output; an odd layout is walked. */
     enum { KEY = sizeof priority - 1 };
-    if (__builtin_expect(reader->pos - body > KEY + 2 && body[1] == TAG(SS_KEY_VALUE_KEY, SS_WIRE_BYTES), 1)) {
-        if (__builtin_expect(body[2] == KEY && memcmp(body + 3, priority, KEY) == 0, 0)) {
+    if (__builtin_expect(reader->pos - body < KEY + 3, 0)) {
+        return true; /* too short to hold that key */
+    }
+    if (__builtin_expect(body[0] < 0x80 && body[1] == TAG(SS_KEY_VALUE_KEY, SS_WIRE_BYTES), 1)) {
+        if (__builtin_expect(body[2] == KEY, 0) && memcmp(body + 3, priority, KEY) == 0) {
             c->marks |= SS_MARK_PRIORITY;
         }
         return true;
@@ -236,6 +239,17 @@ static inline bool read_attribute(scan *s, ss_reader *reader, const uint8_t *tag
     return true;
 }
 
+/* An attribute whose tag was just read, and those that follow it directly. */
+static bool read_attributes(scan *s, ss_reader *reader, const uint8_t *tag_at, uint32_t tag, row_columns *c) {
+    while (read_attribute(s, reader, tag_at, c)) {
+        if (reader->pos == reader->end || *reader->pos != tag) {
+            return true;
+        }
+        tag_at = reader->pos++;
+    }
+    return false;
+}
+
 static bool read_text(scan *s, ss_reader *reader, const uint8_t *tag_at, uint32_t *offset, uint32_t *length) {
     ss_reader value;
     if (!ss_read_bytes(reader, &value)) {
@@ -244,6 +258,43 @@ static bool read_text(scan *s, ss_reader *reader, const uint8_t *tag_at, uint32_
     *offset = offset_of(s, value.pos);
     *length = (uint32_t)(value.end - value.pos);
     return true;
+}
+
+/* Encoders write the fields of a span in the order of their numbers, ids at full length and short names: read as many
+ * as come in that form without a dispatch. What is left, or is in another form, is for the caller's loop. */
+static inline void read_leading_fields(const scan *s, ss_reader *body, uint8_t *trace_id, uint8_t *span_id,
+                                       uint8_t *parent, row_columns *c) {
+    const uint8_t *pos = body->pos;
+    const uint8_t *end = body->end;
+    enum { LEADING = 18 + 10 + 10 + 2 }; /* trace id, span id, parent, and the head of the name */
+    if (end - pos < LEADING || pos[0] != TAG(SS_SPAN_TRACE_ID, SS_WIRE_BYTES) || pos[1] != 16 ||
+        pos[18] != TAG(SS_SPAN_SPAN_ID, SS_WIRE_BYTES) || pos[19] != 8) {
+        return;
+    }
+    memcpy(trace_id, pos + 2, 16);
+    memcpy(span_id, pos + 20, 8);
+    pos += 28;
+    if (pos[0] == TAG(SS_SPAN_PARENT_SPAN_ID, SS_WIRE_BYTES) && pos[1] == 8) {
+        memcpy(parent, pos + 2, 8);
+        c->parent_offset = offset_of(s, pos + 2);
+        pos += 10;
+    }
+    if (pos[0] == TAG(SS_SPAN_NAME, SS_WIRE_BYTES) && pos[1] < 0x80 && pos[1] + 2 + 20 <= end - pos) {
+        c->name_offset = offset_of(s, pos + 2);
+        c->name_length = pos[1];
+        pos += 2 + pos[1];
+        if (pos[0] == TAG(SS_SPAN_KIND, SS_WIRE_VARINT) && pos[1] < 0x80) {
+            c->kind = pos[1];
+            pos += 2;
+        }
+        if (pos[0] == TAG(SS_SPAN_START_TIME_UNIX_NANO, SS_WIRE_FIXED64) &&
+            pos[9] == TAG(SS_SPAN_END_TIME_UNIX_NANO, SS_WIRE_FIXED64)) {
+            memcpy(&c->start, pos + 1, 8);
+            memcpy(&c->end, pos + 10, 8);
+            pos += 18;
+        }
+    }
+    body->pos = pos;
 }
 
 static bool scan_span(scan *s, uint32_t node, const uint8_t *tag_start, ss_reader body) {
@@ -259,10 +310,11 @@ static bool scan_span(scan *s, uint32_t node, const uint8_t *tag_start, ss_reade
     memset(trace_id, 0, 16);
     memset(span_id, 0, 8);
     memset(parent, 0, 8);
+    read_leading_fields(s, &body, trace_id, span_id, parent, &c);
     while (body.pos < body.end) {
         const uint8_t *tag_at = body.pos;
         uint32_t tag;
-        uint64_t value;
+        uint64_t value = 0;
         bool ok = true;
         if (!ss_check_tag(&s->check, &body, &tag)) {
             return false;
@@ -301,7 +353,7 @@ static bool scan_span(scan *s, uint32_t node, const uint8_t *tag_start, ss_reade
             }
             break;
         case TAG(SS_SPAN_ATTRIBUTES, SS_WIRE_BYTES):
-            ok = read_attribute(s, &body, tag_at, &c);
+            ok = read_attributes(s, &body, tag_at, tag, &c);
             break;
         case TAG(SS_SPAN_EVENTS, SS_WIRE_BYTES):
             c.event_count++;
@@ -345,7 +397,7 @@ static bool scan_log_record(scan *s, uint32_t node, const uint8_t *tag_start, ss
     while (body.pos < body.end) {
         const uint8_t *tag_at = body.pos;
         uint32_t tag;
-        uint64_t value;
+        uint64_t value = 0;
         bool ok = true;
         if (!ss_check_tag(&s->check, &body, &tag)) {
             return false;
@@ -359,7 +411,7 @@ static bool scan_log_record(scan *s, uint32_t node, const uint8_t *tag_start, ss
             break;
         case TAG(SS_LOG_RECORD_SEVERITY_NUMBER, SS_WIRE_VARINT):
             ok = ss_read_varint(&body, &value) || fail(s, tag_at, SS_ERR_MALFORMED, SS_REASON_VARINT);
-            c.kind = ok ? (int32_t)value : 0;
+            c.kind = (int32_t)value;
             break;
         case TAG(SS_LOG_RECORD_BODY, SS_WIRE_BYTES):
             ok = ss_check_message(&s->check, &body, SS_CHECK_ANY_VALUE, 1);
@@ -424,7 +476,7 @@ static bool scan_data_point(scan *s, uint32_t node, const point_shape *shape, co
     while (body.pos < body.end) {
         const uint8_t *tag_at = body.pos;
         uint32_t tag;
-        uint64_t value;
+        uint64_t value = 0;
         bool ok = true;
         if (!ss_check_tag(&s->check, &body, &tag)) {
             return false;
@@ -437,7 +489,7 @@ static bool scan_data_point(scan *s, uint32_t node, const point_shape *shape, co
             ok = ss_read_fixed64(&body, &c.end) || fail(s, tag_at, SS_ERR_MALFORMED, SS_REASON_END);
         } else if (tag == TAG(shape->flags_field, SS_WIRE_VARINT)) {
             ok = ss_read_varint(&body, &value) || fail(s, tag_at, SS_ERR_MALFORMED, SS_REASON_VARINT);
-            c.flags = ok ? (uint32_t)value : 0;
+            c.flags = (uint32_t)value;
         } else {
             ok = ss_check_field(&s->check, &body, tag, tag_at, shape->check, 1);
         }

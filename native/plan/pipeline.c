@@ -45,7 +45,7 @@ static ss_status run_ops(pipeline *self, size_t index, ss_worker *worker, const 
             ss_op_settle_counts(table, status == SS_OK);
             return status;
         }
-        status = op->vtable->run(op, table, verdict);
+        status = ss_op_run(op, table, verdict);
         edited |= has_edits(table) ? op->vtable->edits : 0;
     }
     if (status == SS_OK && table->n_kept) {

@@ -1,0 +1,790 @@
+/*
+ * OTLP/JSON -> protobuf: a pull parser that walks the text along the message shapes and writes wire bytes as it
+ * goes; one pass, no tree. Source: OTLP specification, "JSON Protobuf Encoding"; RFC 8259. More lenient than the
+ * specification exactly where the OpenTelemetry Collector's reader is.
+ *
+ * A nested message is written behind room for its length, as wide as the last one of its kind needed, and moved by
+ * a byte or two when the guess was wrong. Repeated keys need no memory: on the wire, too, the last value wins.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "core/bytes.h"
+#include "otlp/json_text.h"
+#include "otlp_shapes.h"
+
+enum { TAG_MAX = 2, TRACE_ID_SIZE = 16, SPAN_ID_SIZE = 8 };
+
+typedef struct json_reader {
+    const uint8_t *begin, *pos, *end;
+    uint8_t *out, *out_end; /* write position in buffer and the end of its room; buffer->length is stale meanwhile */
+    ss_buffer *buffer;
+    ss_buffer decoded; /* the last string that held escapes */
+    ss_error error;
+    /* Where in its message's keys the next one stood when last this one was seen, less what the order of the table
+     * suggests; senders repeat themselves. The last entries are for the first key of a message. */
+    uint16_t follows[SS_N_SHAPE_KEYS + SS_N_SHAPES];
+    uint8_t extra_width[SS_N_SHAPES]; /* bytes beyond the first of the last length prefix */
+} json_reader;
+
+/* A string's content, either in the input or in json_reader.decoded. */
+typedef struct json_text {
+    const uint8_t *data;
+    size_t length;
+} json_text;
+
+static bool fail(json_reader *reader, ss_status code, const uint8_t *at, const char *reason) {
+    reader->error = (ss_error){code, (uint64_t)(at - reader->begin), reason};
+    return false;
+}
+
+static bool malformed(json_reader *reader, const char *reason) {
+    return fail(reader, SS_ERR_MALFORMED, reader->pos, reason);
+}
+
+/* ------------------------------------------------------------------ output */
+
+static bool grow(json_reader *reader, size_t n) {
+    ss_buffer *buffer = reader->buffer;
+    buffer->length = (size_t)(reader->out - buffer->data);
+    if (ss_buffer_reserve(buffer, n) != SS_OK) {
+        return fail(reader, SS_ERR_NO_MEMORY, reader->pos, "out of memory");
+    }
+    reader->out = buffer->data + buffer->length;
+    reader->out_end = buffer->data + buffer->capacity;
+    return true;
+}
+
+static inline bool make_room(json_reader *reader, size_t n) {
+    return __builtin_expect((size_t)(reader->out_end - reader->out) >= n, 1) || grow(reader, n);
+}
+
+/* REQUIRES: room for TAG_MAX bytes. */
+static inline void put_tag(json_reader *reader, const ss_shape_field *field) {
+    memcpy(reader->out, field->tag, TAG_MAX);
+    reader->out += field->tag_length;
+}
+
+static bool put_bytes(json_reader *reader, const ss_shape_field *field, json_text text) {
+    if (!make_room(reader, TAG_MAX + SS_VARINT_MAX + text.length)) {
+        return false;
+    }
+    put_tag(reader, field);
+    reader->out = ss_write_varint(reader->out, text.length);
+    if (text.length) {
+        memcpy(reader->out, text.data, text.length);
+        reader->out += text.length;
+    }
+    return true;
+}
+
+/* Start a length-delimited value of unknown length; returns where its length prefix stands.
+ * REQUIRES: room for SS_VARINT_MAX bytes. */
+static size_t open_length(json_reader *reader, uint8_t extra_width) {
+    size_t at = (size_t)(reader->out - reader->buffer->data);
+    reader->out += 1 + extra_width;
+    return at;
+}
+
+static bool close_length(json_reader *reader, size_t at, uint8_t *extra_width) {
+    size_t width = 1 + (size_t)*extra_width;
+    size_t length = (size_t)(reader->out - reader->buffer->data) - at - width;
+    size_t need = ss_varint_size(length);
+    if (need != width) {
+        if (!make_room(reader, need)) {
+            return false;
+        }
+        uint8_t *prefix = reader->buffer->data + at;
+        memmove(prefix + need, prefix + width, length);
+        reader->out = prefix + need + length;
+        *extra_width = (uint8_t)(need - 1);
+    }
+    ss_write_varint(reader->buffer->data + at, length);
+    return true;
+}
+
+/* ------------------------------------------------------------------ tokens */
+
+static inline void skip_space(json_reader *reader) {
+    const uint8_t *pos = reader->pos;
+    while (pos < reader->end && (*pos == ' ' || *pos == '\n' || *pos == '\r' || *pos == '\t')) {
+        pos++;
+    }
+    reader->pos = pos;
+}
+
+/* The byte at the position; 0, which begins no token, at the end. */
+static inline uint8_t peek(const json_reader *reader) {
+    return reader->pos < reader->end ? *reader->pos : 0;
+}
+
+static inline bool take(json_reader *reader, uint8_t byte) {
+    if (peek(reader) != byte) {
+        return false;
+    }
+    reader->pos++;
+    return true;
+}
+
+static bool take_word(json_reader *reader, const char *word, size_t length) {
+    if ((size_t)(reader->end - reader->pos) < length || memcmp(reader->pos, word, length) != 0) {
+        return false;
+    }
+    reader->pos += length;
+    return true;
+}
+
+/* A literal null stands for an absent field. */
+static inline bool take_null(json_reader *reader) {
+    return peek(reader) == 'n' && take_word(reader, "null", 4);
+}
+
+static const uint8_t not_hex = 0xff;
+
+static inline uint8_t hex_digit(uint8_t byte) {
+    if ((uint8_t)(byte - '0') < 10) {
+        return (uint8_t)(byte - '0');
+    }
+    uint8_t letter = (uint8_t)((byte | 0x20) - 'a');
+    return letter < 6 ? (uint8_t)(letter + 10) : not_hex;
+}
+
+/* The four digits of a \u escape. */
+static bool read_code_unit(const uint8_t *pos, const uint8_t *end, uint32_t *unit) {
+    if (end - pos < 4) {
+        return false;
+    }
+    *unit = 0;
+    for (unsigned i = 0; i < 4; i++) {
+        uint8_t digit = hex_digit(pos[i]);
+        if (digit == not_hex) {
+            return false;
+        }
+        *unit = *unit << 4 | digit;
+    }
+    return true;
+}
+
+static uint8_t *write_utf8(uint8_t *out, uint32_t character) {
+    if (character < 0x80) {
+        *out++ = (uint8_t)character;
+    } else if (character < 0x800) {
+        *out++ = (uint8_t)(0xc0 | character >> 6);
+        *out++ = (uint8_t)(0x80 | (character & 0x3f));
+    } else if (character < 0x10000) {
+        *out++ = (uint8_t)(0xe0 | character >> 12);
+        *out++ = (uint8_t)(0x80 | (character >> 6 & 0x3f));
+        *out++ = (uint8_t)(0x80 | (character & 0x3f));
+    } else {
+        *out++ = (uint8_t)(0xf0 | character >> 18);
+        *out++ = (uint8_t)(0x80 | (character >> 12 & 0x3f));
+        *out++ = (uint8_t)(0x80 | (character >> 6 & 0x3f));
+        *out++ = (uint8_t)(0x80 | (character & 0x3f));
+    }
+    return out;
+}
+
+/* Read the escape at *pos, a backslash, and write its character; a surrogate without its partner becomes U+FFFD. */
+static bool decode_escape(json_reader *reader, const uint8_t **pos, const uint8_t *end, uint8_t **out) {
+    static const char letters[] = "\"\\/bfnrt", meanings[] = "\"\\/\b\f\n\r\t";
+    const uint8_t *at = *pos + 1; /* the scan of the string saw to it that there is a byte */
+    if (*at != 'u') {
+        const char *letter = *at ? strchr(letters, *at) : NULL;
+        if (!letter) {
+            return fail(reader, SS_ERR_MALFORMED, *pos, "unknown escape in a string");
+        }
+        *(*out)++ = (uint8_t)meanings[letter - letters];
+        *pos = at + 1;
+        return true;
+    }
+    uint32_t unit, low;
+    if (!read_code_unit(at + 1, end, &unit)) {
+        return fail(reader, SS_ERR_MALFORMED, *pos, "\\u must be followed by 4 hex digits");
+    }
+    at += 5;
+    if (unit >= 0xd800 && unit < 0xdc00 && end - at >= 2 && at[0] == '\\' && at[1] == 'u' &&
+        read_code_unit(at + 2, end, &low) && low >= 0xdc00 && low < 0xe000) {
+        unit = 0x10000 + ((unit - 0xd800) << 10 | (low - 0xdc00));
+        at += 6;
+    } else if (unit >= 0xd800 && unit < 0xe000) {
+        unit = 0xfffd;
+    }
+    *out = write_utf8(*out, unit);
+    *pos = at;
+    return true;
+}
+
+/* Decode the string content [pos, end), which has escapes, into reader->decoded. */
+static bool decode_string(json_reader *reader, const uint8_t *pos, const uint8_t *end, json_text *text) {
+    reader->decoded.length = 0;
+    if (ss_buffer_reserve(&reader->decoded, (size_t)(end - pos)) != SS_OK) {
+        return fail(reader, SS_ERR_NO_MEMORY, pos, "out of memory");
+    }
+    uint8_t *out = reader->decoded.data; /* every escape is at least as long as its character */
+    while (pos < end) {
+        const uint8_t *escape = memchr(pos, '\\', (size_t)(end - pos));
+        size_t plain = (size_t)((escape ? escape : end) - pos);
+        memcpy(out, pos, plain);
+        out += plain;
+        pos += plain;
+        if (pos < end && !decode_escape(reader, &pos, end, &out)) {
+            return false;
+        }
+    }
+    *text = (json_text){reader->decoded.data, (size_t)(out - reader->decoded.data)};
+    return true;
+}
+
+/* Read a string; text is valid until the next string. */
+static bool read_string(json_reader *reader, json_text *text) {
+    if (!take(reader, '"')) {
+        return malformed(reader, "expected a string");
+    }
+    const uint8_t *begin = reader->pos, *pos = begin, *end = reader->end;
+    bool has_escapes = false;
+    for (;;) {
+        pos = ss_find_special(pos, end);
+        if (pos == end) {
+            reader->pos = begin - 1;
+            return malformed(reader, "string without an end");
+        }
+        if (*pos == '"') {
+            break;
+        }
+        if (*pos == '\\') {
+            has_escapes = true;
+            pos += end - pos >= 2 ? 2 : 1;
+            continue;
+        }
+        unsigned length = *pos < ' ' ? 0 : ss_utf8_length(pos, end);
+        if (length == 0) {
+            return fail(reader, SS_ERR_MALFORMED, pos,
+                        *pos < ' ' ? "control character in a string" : "string is not valid UTF-8");
+        }
+        pos += length;
+    }
+    reader->pos = pos + 1;
+    if (has_escapes) {
+        return decode_string(reader, begin, pos, text);
+    }
+    *text = (json_text){begin, (size_t)(pos - begin)};
+    return true;
+}
+
+/* Move past the colon behind a key, to the value. */
+static inline bool read_colon(json_reader *reader) {
+    skip_space(reader);
+    if (!take(reader, ':')) {
+        return malformed(reader, "expected ':'");
+    }
+    skip_space(reader);
+    return true;
+}
+
+/* Behind an element: true when another one follows. Otherwise *is_done tells the end from an error. */
+static inline bool read_comma(json_reader *reader, uint8_t closer, bool *is_done) {
+    skip_space(reader);
+    if (take(reader, ',')) {
+        skip_space(reader);
+        return true;
+    }
+    *is_done = take(reader, closer);
+    if (!*is_done) {
+        malformed(reader, closer == '}' ? "expected ',' or '}'" : "expected ',' or ']'");
+    }
+    return false;
+}
+
+/* Skip any value, checking its grammar. */
+static bool skip_value(json_reader *reader, unsigned depth) {
+    json_text ignored_text;
+    ss_decimal ignored_number;
+    uint8_t first = peek(reader);
+    if (first == '"') {
+        return read_string(reader, &ignored_text);
+    }
+    if (first != '{' && first != '[') {
+        const uint8_t *behind = ss_decimal_scan(reader->pos, reader->end, true, &ignored_number);
+        if (behind) {
+            reader->pos = behind;
+            return true;
+        }
+        return take_word(reader, "true", 4) || take_word(reader, "false", 5) || take_null(reader) ||
+               malformed(reader, "expected a value");
+    }
+    if (depth >= SS_NESTING_MAX) {
+        return fail(reader, SS_ERR_LIMIT, reader->pos, "nested too deeply");
+    }
+    uint8_t closer = first == '{' ? '}' : ']';
+    bool is_done = false;
+    reader->pos++;
+    skip_space(reader);
+    if (take(reader, closer)) {
+        return true;
+    }
+    do {
+        if (first == '{' && !(read_string(reader, &ignored_text) && read_colon(reader))) {
+            return false;
+        }
+        if (!skip_value(reader, depth + 1)) {
+            return false;
+        }
+    } while (read_comma(reader, closer, &is_done));
+    return is_done;
+}
+
+/* ------------------------------------------------------------------ scalars */
+
+/* Take a number, bare or in a string as senders write 64-bit integers; false, having moved nowhere, where there is none
+ * or where its string has escapes. */
+static bool take_decimal(json_reader *reader, ss_decimal *number) {
+    bool is_quoted = peek(reader) == '"';
+    const uint8_t *behind = ss_decimal_scan(reader->pos + is_quoted, reader->end, !is_quoted, number);
+    if (!behind || (is_quoted && (behind == reader->end || *behind != '"'))) {
+        return false;
+    }
+    reader->pos = behind + is_quoted;
+    return true;
+}
+
+/* Read the string where take_decimal found no number. */
+static bool read_number_text(json_reader *reader, json_text *text) {
+    return peek(reader) == '"' ? read_string(reader, text) : malformed(reader, "expected a number");
+}
+
+static bool parse_decimal(json_text text, ss_decimal *number) {
+    const uint8_t *end = text.data + text.length;
+    return ss_decimal_scan(text.data, end, false, number) == end;
+}
+
+/* Read an integer of at most bits bits as the wire's varint or fixed value has it. */
+static bool read_integer(json_reader *reader, bool is_signed, unsigned bits, uint64_t *value) {
+    const uint8_t *at = reader->pos;
+    json_text text;
+    ss_decimal number;
+    uint64_t magnitude;
+    if (!take_decimal(reader, &number)) {
+        if (!read_number_text(reader, &text)) {
+            return false;
+        }
+        if (!parse_decimal(text, &number)) {
+            return fail(reader, SS_ERR_MALFORMED, at, "expected a number");
+        }
+    }
+    if (!ss_decimal_to_uint64(&number, &magnitude)) {
+        return fail(reader, SS_ERR_MALFORMED, at, "expected an integer that fits its field");
+    }
+    uint64_t largest = UINT64_MAX >> (64 - bits + is_signed);
+    if (magnitude > largest + (is_signed && number.negative) || (!is_signed && number.negative && magnitude)) {
+        return fail(reader, SS_ERR_MALFORMED, at, "integer out of its field's range");
+    }
+    *value = number.negative ? 0 - magnitude : magnitude;
+    return true;
+}
+
+static bool equals_ignoring_case(json_text text, const char *lower_case, size_t length) {
+    if (text.length != length) {
+        return false;
+    }
+    for (size_t i = 0; i < length; i++) {
+        if ((text.data[i] | 0x20) != lower_case[i]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The values that have no digits, in the spellings of Go's ParseFloat, where case does not count. */
+static bool parse_special_double(json_text text, double *value) {
+    if (equals_ignoring_case(text, "nan", 3)) {
+        *value = (double)NAN;
+        return true;
+    }
+    bool is_negative = text.length && *text.data == '-';
+    if (is_negative || (text.length && *text.data == '+')) {
+        text = (json_text){text.data + 1, text.length - 1};
+    }
+    *value = is_negative ? -(double)INFINITY : (double)INFINITY;
+    return equals_ignoring_case(text, "inf", 3) || equals_ignoring_case(text, "infinity", 8);
+}
+
+static bool read_double(json_reader *reader, uint64_t *bits) {
+    const uint8_t *at = reader->pos;
+    json_text text;
+    ss_decimal number;
+    double value;
+    bool is_special = false;
+    if (!take_decimal(reader, &number)) {
+        if (!read_number_text(reader, &text)) {
+            return false;
+        }
+        is_special = parse_special_double(text, &value);
+        if (!is_special && !parse_decimal(text, &number)) {
+            return fail(reader, SS_ERR_MALFORMED, at, "expected a number");
+        }
+    }
+    if (!is_special && !ss_decimal_to_double(&number, &value)) {
+        return fail(reader, SS_ERR_MALFORMED, at, "number too large for a double");
+    }
+    memcpy(bits, &value, sizeof value);
+    return true;
+}
+
+static bool read_bool(json_reader *reader, uint64_t *value) {
+    *value = peek(reader) == 't';
+    return take_word(reader, "true", 4) || take_word(reader, "false", 5) || malformed(reader, "expected true or false");
+}
+
+/* Read an enum, by number or by name. */
+static bool read_enum(json_reader *reader, const ss_shape_field *field, uint64_t *value) {
+    if (peek(reader) != '"') {
+        return read_integer(reader, true, 32, value);
+    }
+    const uint8_t *at = reader->pos;
+    json_text text;
+    if (!read_string(reader, &text)) {
+        return false;
+    }
+    for (unsigned i = field->first_enum; i < field->end_enum; i++) {
+        const ss_enum_name *name = &ss_enum_names[i];
+        if (name->length == text.length && memcmp(name->name, text.data, text.length) == 0) {
+            *value = (uint64_t)(int64_t)name->value;
+            return true;
+        }
+    }
+    reader->pos = at;
+    return read_integer(reader, true, 32, value) ||
+           fail(reader, SS_ERR_MALFORMED, at, "expected a number or a name of this enum");
+}
+
+/* Read a scalar that is not a string or bytes as the value that stands on the wire. */
+static bool read_scalar(json_reader *reader, const ss_shape_field *field, uint64_t *value) {
+    switch (field->type) {
+    case SS_FIELD_DOUBLE: return read_double(reader, value);
+    case SS_FIELD_BOOL: return read_bool(reader, value);
+    case SS_FIELD_ENUM: return read_enum(reader, field, value);
+    case SS_FIELD_INT64:
+    case SS_FIELD_SFIXED64: return read_integer(reader, true, 64, value);
+    case SS_FIELD_UINT64:
+    case SS_FIELD_FIXED64: return read_integer(reader, false, 64, value);
+    case SS_FIELD_UINT32:
+    case SS_FIELD_FIXED32: return read_integer(reader, false, 32, value);
+    case SS_FIELD_INT32: return read_integer(reader, true, 32, value);
+    default: /* SS_FIELD_SINT32 */
+        if (!read_integer(reader, true, 32, value)) {
+            return false;
+        }
+        *value = (*value << 1 ^ (uint64_t)((int64_t)*value >> 63)) & UINT32_MAX;
+        return true;
+    }
+}
+
+/* REQUIRES: room for SS_VARINT_MAX bytes. */
+static inline void put_scalar(json_reader *reader, const ss_shape_field *field, uint64_t value) {
+    if (field->wire == SS_WIRE_VARINT) {
+        reader->out = ss_write_varint(reader->out, value);
+    } else {
+        size_t size = field->wire == SS_WIRE_FIXED64 ? 8 : 4;
+        memcpy(reader->out, &value, size);
+        reader->out += size;
+    }
+}
+
+/* ------------------------------------------------------------------ bytes */
+
+static const uint8_t not_base64 = 0xff;
+
+static uint8_t base64_digit(uint8_t byte) {
+    if (byte >= 'A' && byte <= 'Z') {
+        return (uint8_t)(byte - 'A');
+    }
+    if (byte >= 'a' && byte <= 'z') {
+        return (uint8_t)(byte - 'a' + 26);
+    }
+    if (byte >= '0' && byte <= '9') {
+        return (uint8_t)(byte - '0' + 52);
+    }
+    if (byte == '+' || byte == '-') {
+        return 62;
+    }
+    return byte == '/' || byte == '_' ? 63 : not_base64;
+}
+
+/* The length without padding; false when padding or length cannot be. */
+static bool trim_base64(json_text *text) {
+    size_t padding = 0;
+    while (padding < 2 && padding < text->length && text->data[text->length - 1 - padding] == '=') {
+        padding++;
+    }
+    if (padding && text->length % 4 != 0) {
+        return false;
+    }
+    text->length -= padding;
+    return text->length % 4 != 1;
+}
+
+/* Read standard or URL-safe base64, padded or not. */
+static bool read_base64(json_reader *reader, const ss_shape_field *field, bool keep_empty) {
+    const uint8_t *at = reader->pos;
+    json_text text;
+    if (!read_string(reader, &text)) {
+        return false;
+    }
+    if (!trim_base64(&text)) {
+        return fail(reader, SS_ERR_MALFORMED, at, "bytes must be base64");
+    }
+    size_t length = text.length / 4 * 3 + (text.length % 4 + 1) / 2;
+    if (length == 0 && !keep_empty) {
+        return true;
+    }
+    if (!make_room(reader, TAG_MAX + SS_VARINT_MAX + length)) {
+        return false;
+    }
+    put_tag(reader, field);
+    reader->out = ss_write_varint(reader->out, length);
+    uint32_t bits = 0;
+    for (size_t i = 0; i < text.length; i++) {
+        uint8_t digit = base64_digit(text.data[i]);
+        if (digit == not_base64) {
+            return fail(reader, SS_ERR_MALFORMED, at, "bytes must be base64");
+        }
+        bits = bits << 6 | digit;
+        if (i % 4 != 0) {
+            *reader->out++ = (uint8_t)(bits >> (6 - 2 * (i % 4)));
+        }
+    }
+    return true;
+}
+
+static bool looks_like_base64(json_text text, size_t size) {
+    if (!trim_base64(&text) || text.length != (size * 8 + 5) / 6) {
+        return false;
+    }
+    for (size_t i = 0; i < text.length; i++) {
+        if (base64_digit(text.data[i]) == not_base64) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool fail_id(json_reader *reader, const ss_shape_field *field, const uint8_t *at, bool is_base64) {
+    static const char *const reasons[3][2] = {
+        {"trace id must be 32 hex digits", "trace id must be 32 hex digits; this looks like base64"},
+        {"span id must be 16 hex digits", "span id must be 16 hex digits; this looks like base64"},
+        {"parent span id must be 16 hex digits", "parent span id must be 16 hex digits; this looks like base64"},
+    };
+    return fail(reader, SS_ERR_MALFORMED, at, reasons[field->type - SS_FIELD_TRACE_ID][is_base64]);
+}
+
+/* Read an id: hex digits of either case, or nothing. */
+static bool read_id(json_reader *reader, const ss_shape_field *field, bool keep_empty) {
+    const uint8_t *at = reader->pos;
+    json_text text;
+    if (!read_string(reader, &text)) {
+        return false;
+    }
+    if (text.length == 0) {
+        return !keep_empty || put_bytes(reader, field, text);
+    }
+    size_t size = field->type == SS_FIELD_TRACE_ID ? TRACE_ID_SIZE : SPAN_ID_SIZE;
+    if (text.length != 2 * size) {
+        return fail_id(reader, field, at, looks_like_base64(text, size));
+    }
+    if (!make_room(reader, TAG_MAX + 1 + size)) {
+        return false;
+    }
+    put_tag(reader, field);
+    *reader->out++ = (uint8_t)size;
+    unsigned bad = 0;
+    for (size_t i = 0; i < size; i++) {
+        uint8_t high = hex_digit(text.data[2 * i]), low = hex_digit(text.data[2 * i + 1]);
+        bad |= high | low;
+        *reader->out++ = (uint8_t)(high << 4 | (low & 0xf));
+    }
+    return bad <= 0xf || fail_id(reader, field, at, false);
+}
+
+/* ------------------------------------------------------------------ messages */
+
+static bool read_message(json_reader *reader, unsigned shape_index, unsigned depth);
+
+/* Read a message as the value of field. */
+static bool read_submessage(json_reader *reader, const ss_shape_field *field, unsigned depth) {
+    if (!make_room(reader, TAG_MAX + SS_VARINT_MAX)) {
+        return false;
+    }
+    put_tag(reader, field);
+    /* A copy, since a message may hold more of its own kind. */
+    uint8_t extra_width = reader->extra_width[field->shape];
+    size_t at = open_length(reader, extra_width);
+    if (!read_message(reader, field->shape, depth + 1) || !close_length(reader, at, &extra_width)) {
+        return false;
+    }
+    reader->extra_width[field->shape] = extra_width;
+    return true;
+}
+
+/* Read one value that is no array. keep_zero: write it even where absence would say the same. */
+static bool read_value(json_reader *reader, const ss_shape_field *field, bool keep_zero, unsigned depth) {
+    json_text text;
+    uint64_t value;
+    switch (field->type) {
+    case SS_FIELD_MESSAGE: return read_submessage(reader, field, depth);
+    case SS_FIELD_STRING:
+        return read_string(reader, &text) && ((!text.length && !keep_zero) || put_bytes(reader, field, text));
+    case SS_FIELD_BYTES: return read_base64(reader, field, keep_zero);
+    case SS_FIELD_TRACE_ID:
+    case SS_FIELD_SPAN_ID:
+    case SS_FIELD_PARENT_SPAN_ID: return read_id(reader, field, keep_zero);
+    default:
+        if (!read_scalar(reader, field, &value) || !make_room(reader, TAG_MAX + SS_VARINT_MAX)) {
+            return false;
+        }
+        if (value || keep_zero) {
+            put_tag(reader, field);
+            put_scalar(reader, field, value);
+        }
+        return true;
+    }
+}
+
+/* Read the elements of an array behind its bracket; there is at least one. */
+static bool read_elements(json_reader *reader, const ss_shape_field *field, unsigned depth) {
+    bool is_done = false;
+    do {
+        if (field->is_packed) {
+            uint64_t value;
+            if (!read_scalar(reader, field, &value) || !make_room(reader, SS_VARINT_MAX)) {
+                return false;
+            }
+            put_scalar(reader, field, value);
+        } else if (field->type == SS_FIELD_MESSAGE && take_null(reader)) {
+            /* Holds a place, as the null of an AnyValue array does. */
+            if (!put_bytes(reader, field, (json_text){NULL, 0})) {
+                return false;
+            }
+        } else if (!read_value(reader, field, true, depth)) {
+            return false;
+        }
+    } while (read_comma(reader, ']', &is_done));
+    return is_done;
+}
+
+static bool read_array(json_reader *reader, const ss_shape_field *field, unsigned depth) {
+    if (!take(reader, '[')) {
+        return malformed(reader, "expected an array");
+    }
+    skip_space(reader);
+    if (take(reader, ']')) {
+        return true;
+    }
+    if (!field->is_packed) {
+        return read_elements(reader, field, depth);
+    }
+    if (!make_room(reader, TAG_MAX + SS_VARINT_MAX)) {
+        return false;
+    }
+    put_tag(reader, field);
+    uint8_t extra_width = 0;
+    size_t at = open_length(reader, extra_width);
+    return read_elements(reader, field, depth) && close_length(reader, at, &extra_width);
+}
+
+/* Read a key and its colon. NULL: none of this message's keys, or an error when reader->error says so.
+ * guess: where to expect it; remembers where it was. */
+static const ss_shape_key *read_key(json_reader *reader, const ss_shape *shape, unsigned guess_from,
+                                    uint16_t *guess) {
+    unsigned guessed = (uint16_t)(guess_from + *guess);
+    if (guessed >= shape->first_key && guessed < shape->end_key) {
+        const ss_shape_key *key = &ss_shape_keys[guessed];
+        const uint8_t *pos = reader->pos;
+        if ((size_t)(reader->end - pos) > key->length + 2u && pos[0] == '"' && pos[key->length + 1] == '"' &&
+            memcmp(pos + 1, key->name, key->length) == 0) {
+            reader->pos = pos + key->length + 2;
+            return read_colon(reader) ? key : NULL;
+        }
+    }
+    json_text text;
+    if (!read_string(reader, &text) || !read_colon(reader)) {
+        return NULL;
+    }
+    for (unsigned i = shape->first_key; i < shape->end_key; i++) {
+        const ss_shape_key *key = &ss_shape_keys[i];
+        if (key->length == text.length && memcmp(key->name, text.data, text.length) == 0) {
+            *guess = (uint16_t)(i - guess_from);
+            return key;
+        }
+    }
+    return NULL;
+}
+
+static bool read_message(json_reader *reader, unsigned shape_index, unsigned depth) {
+    const ss_shape *shape = &ss_shapes[shape_index];
+    if (depth > SS_NESTING_MAX) {
+        return fail(reader, SS_ERR_LIMIT, reader->pos, "nested too deeply");
+    }
+    if (!take(reader, '{')) {
+        return malformed(reader, "expected an object");
+    }
+    skip_space(reader);
+    if (take(reader, '}')) {
+        return true;
+    }
+    unsigned guess_from = shape->first_key;
+    uint16_t *guess = &reader->follows[SS_N_SHAPE_KEYS + shape_index];
+    uint32_t seen = 0; /* fields written so far: a zero after another value must be written to count */
+    bool is_done = false;
+    do {
+        const ss_shape_key *key = read_key(reader, shape, guess_from, guess);
+        if (!key) {
+            if (reader->error.code != SS_OK || !skip_value(reader, depth)) {
+                return false;
+            }
+            continue;
+        }
+        unsigned key_index = (unsigned)(key - ss_shape_keys);
+        guess_from = key_index + 1;
+        guess = &reader->follows[key_index];
+        const ss_shape_field *field = &ss_shape_fields[key->field];
+        uint32_t bit = UINT32_C(1) << (key->field - shape->first_field);
+        if (take_null(reader)) {
+            continue;
+        }
+        bool keep_zero = field->has_presence || (seen & bit);
+        seen |= bit;
+        if (!(field->is_repeated ? read_array(reader, field, depth) : read_value(reader, field, keep_zero, depth))) {
+            return false;
+        }
+    } while (read_comma(reader, '}', &is_done));
+    return is_done;
+}
+
+ss_status ss_json_to_otlp(ss_signal signal, const uint8_t *json, size_t length, ss_buffer *out, ss_error *error) {
+    _Static_assert(SS_SHAPE_FIELDS_MAX <= 32, "json_reader's seen has a bit for each field");
+    size_t length_before = out->length;
+    json_reader reader = {.begin = json, .pos = json, .buffer = out};
+    /* Wire bytes are about half as long as their JSON; never reserve nothing, so that there is a pointer. */
+    ss_status status = ss_buffer_reserve(out, length / 2 + SS_VARINT_MAX);
+    bool ok = length != 0 || malformed(&reader, "empty body");
+    if (status != SS_OK) {
+        ok = fail(&reader, status, json, "out of memory");
+    }
+    if (ok) {
+        reader.end = json + length;
+        reader.out = out->data + length_before;
+        reader.out_end = out->data + out->capacity;
+        skip_space(&reader);
+        ok = read_message(&reader, (unsigned)signal, 1);
+    }
+    if (ok) {
+        skip_space(&reader);
+        ok = reader.pos == reader.end || malformed(&reader, "unexpected text behind the request");
+    }
+    out->length = ok ? (size_t)(reader.out - out->data) : length_before;
+    ss_buffer_free(&reader.decoded);
+    if (!ok && error) {
+        *error = reader.error;
+    }
+    return reader.error.code;
+}
