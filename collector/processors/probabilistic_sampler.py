@@ -36,9 +36,13 @@ SAMPLED = {
     )
     for signal in (Signal.TRACES, Signal.LOGS)
 }
-DROPPED = Instrument("spansieve_processor_dropped_items", "counter", "Items a processor dropped on purpose, by rule.")
+DROPPED = Instrument(
+    "spansieve_processor_dropped_items", "counter", "Items a processor dropped on purpose, by rule."
+)
 ERRORS = Instrument(
-    "spansieve_processor_sampling_errors", "counter", "Items that fail_closed decided on, by what was wrong with them."
+    "spansieve_processor_sampling_errors",
+    "counter",
+    "Items that fail_closed decided on, by what was wrong with them.",
 )
 
 
@@ -58,7 +62,9 @@ class Config:
         minimum=0,
         maximum=2**32 - 1,
     )
-    fail_closed: bool = option(True, doc="Drop items that cannot be decided on, such as those without trace id.")
+    fail_closed: bool = option(
+        True, doc="Drop items that cannot be decided on, such as those without trace id."
+    )
     sampling_precision: int = option(4, doc="Hex digits of the thresholds that are written, 1 to 14.")
     attribute_source: str = option(
         _TRACE_ID, doc="Logs: `traceID` hashes the trace id, `record` only the attribute `from_attribute`."
@@ -68,7 +74,9 @@ class Config:
         doc="Logs: attribute to hash where there is no trace id, or instead of it. Arrays and maps are hashed as they "
         "are encoded, not as JSON.",
     )
-    sampling_priority: str = option("", doc="Logs: attribute with the percentage to keep this very record by.")
+    sampling_priority: str = option(
+        "", doc="Logs: attribute with the percentage to keep this very record by."
+    )
     allow_resampling: bool = option(
         False,
         doc="`hash_seed` also decides on items that an earlier sampler has marked, instead of taking the mark for an "
