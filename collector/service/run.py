@@ -35,11 +35,14 @@ def run(load: Callable[[], Document], *, end_now: Callable[[int], object] = os._
     Args:
         load: reads the configuration; called again on SIGHUP. Raises ConfigError.
         end_now: ends the process without more ado.
+
+    Raises:
+        ConfigError: from the first load.
     """
+    document = load()
     try:
-        document = load()
         log = _configure_logs(document)
-    except (ConfigError, OSError) as error:
+    except OSError as error:
         return _fail(error)
     with Loop(log) as loop:
         runtime = Runtime()

@@ -27,9 +27,7 @@ def _find(running: Running, kind: Kind, id: str, pipeline: str | None = None) ->
     (instance,) = [
         instance
         for node, instance in running.instances.items()
-        if node.kind is kind
-        and str(node.id) == id
-        and (pipeline is None or str(node.pipeline) == pipeline)
+        if node.kind is kind and str(node.id) == id and (pipeline is None or str(node.pipeline) == pipeline)
     ]
     return instance
 
