@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.unit.service.stand_ins import Config, FakeFilter, make_document, make_factory, make_request
 
 from collector.errors import RetryableError, StartError
 from collector.ids import ComponentID, Kind, Signal
 from collector.native.runtime import Worker
 from collector.service.build import NOTHING, Host, Instance, Running, build
 from collector.service.graph import Node, plan
+from tests.unit.service.stand_ins import Config, FakeFilter, make_document, make_factory, make_request
 
 pytestmark = pytest.mark.usefixtures("journal")
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.service.stand_ins import PipelineID, make_document, make_factory
 
 from collector.ids import ComponentID, Kind, Signal
 from collector.service.graph import Node, plan
+from tests.unit.service.stand_ins import PipelineID, make_document, make_factory
 
 
 def test_exporter_is_one_for_each_signal() -> None:

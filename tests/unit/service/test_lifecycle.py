@@ -8,6 +8,12 @@ import time
 from typing import Any
 
 import pytest
+
+from collector.errors import StartError
+from collector.ids import Signal
+from collector.native.runtime import Worker
+from collector.service.build import Host, Instance
+from collector.service.lifecycle import Service
 from tests.unit.service.stand_ins import (
     Config,
     FakeExporter,
@@ -18,12 +24,6 @@ from tests.unit.service.stand_ins import (
     make_factory,
     make_request,
 )
-
-from collector.errors import StartError
-from collector.ids import Signal
-from collector.native.runtime import Worker
-from collector.service.build import Host, Instance
-from collector.service.lifecycle import Service
 
 PIPELINES = {"traces": ("in", "stage short", "out")}
 

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.unit.service.stand_ins import Config, FakeExporter, make_document, make_factory
 
 from collector.errors import ConfigError, Problem
 from collector.service.run import run
+from tests.unit.service.stand_ins import Config, FakeExporter, make_document, make_factory
 
 PIPELINES = {"traces": ("in", "stage", "out")}
 
