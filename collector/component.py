@@ -14,12 +14,14 @@ from __future__ import annotations
 import dataclasses
 import enum
 import time
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from collector.ids import ComponentID, Signal
 
 if TYPE_CHECKING:
+    import socket
+
     from collector.native.ops import Op
     from collector.native.pipeline import Consumer
     from collector.native.runtime import Runtime
@@ -37,6 +39,72 @@ class Stability(enum.StrEnum):
     STABLE = "Stable"
 
 
+class Handle(Protocol):
+    """Something registered with the loop."""
+
+    def cancel(self) -> None:
+        """Call back no more; safe twice and from any thread."""
+
+
+class Loop(Protocol):
+    """The main thread's loop, which otherwise sleeps; callbacks must be short."""
+
+    def every(self, period_s: float, callback: Callable[[], None]) -> Handle:
+        """Call back each period_s seconds, > 0; first after one period."""
+
+    def on_readable(self, fd: int, callback: Callable[[], None]) -> Handle:
+        """Call back whenever fd has something to read."""
+
+
+class Listeners(Protocol):
+    """Listening sockets that outlive a reload: the next instance of a component is given the same ones."""
+
+    def get(self, transport: str, endpoint: str) -> socket.socket:
+        """Return a bound, listening socket for the caller to dup; `tcp` or `unix`, `host:port` or a path.
+
+        The service closes it with the last instance that got it; a component only reads it.
+
+        Raises:
+            StartError: it cannot be bound.
+        """
+
+
+class AdminRequest(NamedTuple):
+    """A request of an operator, a probe or a scraper."""
+
+    method: str
+    path: str
+    query: str
+
+
+class AdminResponse(NamedTuple):
+    """The answer to an AdminRequest."""
+
+    status: int
+    content_type: str
+    body: bytes
+
+
+class AdminServer(Protocol):
+    """A running HTTP server for operators."""
+
+    def shutdown(self, deadline_s: float) -> None:
+        """Answer what was asked and stop; safe twice."""
+
+
+class Serve(Protocol):
+    """Starts an HTTP server for operators."""
+
+    def __call__(
+        self, endpoint: str, routes: Mapping[str, Callable[[AdminRequest], AdminResponse]]
+    ) -> AdminServer:
+        """Listen on endpoint; a route ending in `/` also takes every path below it.
+
+        Raises:
+            StartError: the endpoint cannot be bound.
+        """
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """What the service gives a component beside its configuration.
@@ -47,6 +115,10 @@ class Settings:
         runtime: the native runtime of this collector.
         log: already carries the component's id and kind.
         clock: seconds, monotonic.
+        loop: timers and file descriptors on the main thread. It, listeners and serve are always set by the
+            service; only a test of a component that does not use them leaves them out.
+        listeners: listening sockets of this component.
+        serve: starts an HTTP server for operators.
     """
 
     id: ComponentID
@@ -54,6 +126,9 @@ class Settings:
     runtime: Runtime
     log: Log
     clock: Callable[[], float] = time.monotonic
+    loop: Loop = None  # type: ignore[assignment]
+    listeners: Listeners = None  # type: ignore[assignment]
+    serve: Serve = None  # type: ignore[assignment]
 
 
 class Component(Protocol):
@@ -113,6 +188,16 @@ class Receiver(Component, Protocol):
         """Route signal to consumer from the next request on; None: no pipeline wants it."""
 
 
+class PipelineWatcher(Component, Protocol):
+    """An extension that wants to know whether the pipelines run."""
+
+    def ready(self) -> None:
+        """Called when all pipelines have started."""
+
+    def not_ready(self) -> None:
+        """Called when the collector begins to shut down."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Factory:
     """What a component module exports as `factory`.
@@ -123,6 +208,7 @@ class Factory:
         signals: what it can be used for.
         stability: shown by `spansieve components`.
         aliases: older names of the type, accepted with a warning.
+        connects: of a connector, the pairs (signal it takes, signal it gives).
     """
 
     config: type[Any]
@@ -130,3 +216,4 @@ class Factory:
     signals: frozenset[Signal]
     stability: Stability
     aliases: tuple[str, ...] = ()
+    connects: frozenset[tuple[Signal, Signal]] = frozenset()

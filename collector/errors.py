@@ -33,6 +33,7 @@ class StartError(CollectorError):
 
     def __init__(self, component: object, message: str) -> None:
         self.component = component
+        self.message = message
         super().__init__(f"{component}: {message}")
 
 

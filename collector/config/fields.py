@@ -2,7 +2,7 @@
 
 One declaration has many readers: the decoder, the checks, the reference text and the JSON schema.
 Allowed annotations: bool, int, float, str, Duration, Secret, enum.StrEnum subclasses, another such
-dataclass, tuple[X, ...], dict[str, X], and `X | None`.
+dataclass, tuple[X, ...], dict[str, X], `X | None`, and Any, which takes whatever stands there unchecked.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ class Option:
     maximum: float | None = None
     choices: Sequence[str] = ()
     ours: bool = False
+    null_enables: bool = False
 
 
 def option(
@@ -45,6 +46,7 @@ def option(
     maximum: float | None = None,
     choices: Sequence[str] = (),
     ours: bool = False,
+    null_enables: bool = False,
     factory: Callable[[], Any] | None = None,
 ) -> Any:
     """Return a dataclass field that carries its documentation and limits.
@@ -57,10 +59,20 @@ def option(
         maximum: largest allowed number, inclusive.
         choices: the allowed texts.
         ours: True for a key that the Collector does not have.
+        null_enables: for a field of type `SomeDataclass | None`: the key with a null value, as in `grpc:`,
+            means SomeDataclass with its defaults; only the absent key means None.
         factory: makes the default instead, for dicts and nested dataclasses.
     """
     metadata = {
-        "option": Option(doc=doc, unit=unit, minimum=minimum, maximum=maximum, choices=choices, ours=ours)
+        "option": Option(
+            doc=doc,
+            unit=unit,
+            minimum=minimum,
+            maximum=maximum,
+            choices=choices,
+            ours=ours,
+            null_enables=null_enables,
+        )
     }
     if factory is not None:
         return dataclasses.field(default_factory=factory, metadata=metadata)

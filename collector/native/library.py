@@ -12,4 +12,9 @@ try:
 finally:
     sys.setdlopenflags(_flags)
 
-__all__ = ["ffi", "lib"]
+__all__ = ["ffi", "has_net", "lib"]
+
+
+def has_net() -> bool:
+    """Return whether the native transport is part of this build."""
+    return bool(lib.ss_has_net())

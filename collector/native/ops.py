@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,38 +24,52 @@ class Op:
         """Return the items counted under index."""
         return int(lib.ss_op_counter(self.pointer, index))
 
+    @property
+    def incoming_items(self) -> int:
+        """Items of the requests that it did not refuse."""
+        return int(lib.ss_op_incoming_items(self.pointer))
+
+    @property
+    def outgoing_items(self) -> int:
+        """Items that it kept of those."""
+        return int(lib.ss_op_outgoing_items(self.pointer))
+
+
+class Sign(enum.IntFlag):
+    """What makes a span worth little; a rule is a set of these that must all hold."""
+
+    SHORT = 1
+    NO_ATTRIBUTES = 2
+    NAME = 4
+
+
+RULES_MAX = 8
+REPARENTED = RULES_MAX
+
 
 def low_value(
-    *,
-    min_duration_ns: int | None,
-    no_attributes: bool,
-    names: Sequence[str],
-    match_all: bool,
-    keep_roots: bool,
-    reparent: bool,
+    *, min_duration_ns: int, names: Sequence[str], rules: Sequence[Sign], keep_roots: bool, reparent: bool
 ) -> Op:
-    """Return the low-value span filter.
+    """Return the low-value span filter; counter i is the spans dropped by rule i, REPARENTED those moved.
 
     Args:
-        min_duration_ns: spans shorter than this match; None switches the rule off.
-        no_attributes: spans without attributes match.
-        names: glob patterns; empty switches the rule off.
-        match_all: all enabled rules must hold, else any.
+        min_duration_ns: a span shorter than this is short.
+        names: glob patterns.
+        rules: at most RULES_MAX; the first whose signs all hold drops the span.
         keep_roots: spans without a parent are kept.
         reparent: children of a dropped span take its parent.
     """
     patterns = [ffi.new("char[]", name.encode()) for name in names]
     array = ffi.new("const char *[]", patterns)
+    rule_array = ffi.new("uint8_t[]", [int(rule) for rule in rules])
     config = ffi.new(
         "ss_low_value_config *",
         {
-            "duration_rule": min_duration_ns is not None,
-            "min_duration_ns": min_duration_ns or 0,
-            "attributes_rule": no_attributes,
-            "name_rule": bool(patterns),
+            "min_duration_ns": min_duration_ns,
             "names": array,
             "n_names": len(patterns),
-            "match_all": match_all,
+            "rules": rule_array,
+            "n_rules": len(rules),
             "keep_roots": keep_roots,
             "reparent": reparent,
         },

@@ -40,10 +40,10 @@ def _pointers(consumers: Sequence[Consumer]) -> Any:
 class Pipeline(Consumer):
     """Runs ops on each request and passes on what is kept."""
 
-    def __init__(self, runtime: Runtime, signal: Signal, ops: Sequence[Op], output: Consumer) -> None:
+    def __init__(self, signal: Signal, ops: Sequence[Op], output: Consumer) -> None:
         array = ffi.new("ss_op *[]", [op.pointer for op in ops])
-        pointer = lib.ss_pipeline_new(runtime.pointer, signal.number, array, len(ops), output.pointer)
-        super().__init__(pointer, runtime, tuple(ops), output)
+        pointer = lib.ss_pipeline_new(signal.number, array, len(ops), output.pointer)
+        super().__init__(pointer, tuple(ops), output)
 
     @property
     def incoming_items(self) -> int:
@@ -184,6 +184,22 @@ class Queue(Consumer):
         return stats
 
 
+class Verdict(NamedTuple):
+    """What a receiver answers its client.
+
+    Attributes:
+        code: google.rpc.Code.
+        message: why, empty on success.
+        retry_delay_ms: the client should wait this long; None where nothing is said.
+        rejected_items: of a request that was taken in part.
+    """
+
+    code: int
+    message: str = ""
+    retry_delay_ms: int | None = None
+    rejected_items: int = 0
+
+
 class Receiver:
     """Where transports hand requests over."""
 
@@ -202,6 +218,38 @@ class Receiver:
             self._routes.pop(signal, None)
         else:
             self._routes[signal] = consumer
+
+    def has_signal(self, signal: Signal) -> bool:
+        """Return whether a pipeline wants signal."""
+        return bool(lib.ss_receiver_has_signal(self.pointer, signal.number))
+
+    def accept(self, worker: Worker, signal: Signal, transport: int, payload: int, body: bytes) -> Verdict:
+        """Hand over one complete, decompressed request; for transports written in Python.
+
+        Args:
+            worker: of the calling thread.
+            transport: an ss_transport, how it came.
+            payload: an ss_payload, what body is.
+        """
+        buffer = ffi.from_buffer("uint8_t[]", body)
+        request = ffi.new(
+            "ss_request *",
+            {
+                "signal": signal.number,
+                "transport": transport,
+                "payload": payload,
+                "bytes": buffer,
+                "length": len(body),
+            },
+        )
+        verdict = ffi.new("ss_verdict *")
+        lib.ss_receiver_accept(self.pointer, worker.pointer, request, verdict)
+        return Verdict(
+            int(verdict.code),
+            ffi.string(verdict.message).decode(errors="replace"),
+            int(verdict.retry_delay_ms) if verdict.has_retry_delay else None,
+            int(verdict.rejected_items),
+        )
 
     def stats(self) -> Any:
         """Return an ss_receiver_stats of this moment."""

@@ -22,6 +22,10 @@ class Runtime:
         """Tell the memory limiters the resident set size just sampled, in bytes."""
         lib.ss_runtime_set_rss(self.pointer, rss_bytes)
 
+    def release_memory(self) -> None:
+        """Give memory that is free inside the process back to the system."""
+        lib.ss_runtime_release_memory(self.pointer)
+
     def synchronize(self) -> None:
         """Return once no thread still uses what was unpublished before the call."""
         lib.ss_runtime_synchronize(self.pointer)
@@ -31,7 +35,7 @@ class Worker:
     """Scratch space for the one thread that uses it."""
 
     def __init__(self, runtime: Runtime) -> None:
-        self._runtime = runtime
         self.pointer = ffi.gc(lib.ss_worker_new(runtime.pointer), lib.ss_worker_free)
         if self.pointer == ffi.NULL:
             raise MemoryError
+        self._runtime = runtime  # set last: attributes die in order, and the worker must die before its runtime

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class Instrument(NamedTuple):
-    """A metric family: its Prometheus name, `counter` or `gauge`, and its help text."""
+    """A metric family: its Prometheus name, `counter`, `gauge` or `histogram`, and its help text."""
 
     name: str
     kind: str
@@ -18,8 +18,12 @@ class Instrument(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """One value of an instrument; labels in the order in which they are shown."""
+    """One value of an instrument; labels in the order in which they are shown.
+
+    A histogram is several samples: `_bucket` (with a label `le`), `_sum` and `_count` as suffix.
+    """
 
     instrument: Instrument
     labels: tuple[tuple[str, str], ...]
     value: float
+    suffix: str = ""

@@ -15,3 +15,11 @@ const char *ss_status_text(ss_status status) {
     }
     return "unknown status";
 }
+
+bool ss_has_net(void) {
+#ifdef SPANSIEVE_HAVE_NET
+    return true;
+#else
+    return false;
+#endif
+}

@@ -40,6 +40,9 @@ typedef struct ss_error {
 
 const char *ss_status_text(ss_status status);
 
+/* True when native/net is part of this build; without it no ss_server_ and no ss_client_ function may be called. */
+bool ss_has_net(void);
+
 typedef enum ss_signal { SS_SIGNAL_TRACES = 0, SS_SIGNAL_METRICS = 1, SS_SIGNAL_LOGS = 2, SS_N_SIGNALS = 3 } ss_signal;
 
 typedef enum ss_transport { SS_TRANSPORT_GRPC = 0, SS_TRANSPORT_HTTP = 1, SS_N_TRANSPORTS = 2 } ss_transport;
@@ -82,6 +85,8 @@ void ss_runtime_free(ss_runtime *runtime); /* REQUIRES: everything made from it 
 uint64_t ss_runtime_in_flight_bytes(const ss_runtime *runtime);
 /* Tell the memory limiters the resident set size just sampled. Any thread. */
 void ss_runtime_set_rss(ss_runtime *runtime, uint64_t rss_bytes);
+/* Give memory that is free inside the process back to the system, where the allocator can. Any thread. */
+void ss_runtime_release_memory(ss_runtime *runtime);
 /* Return once every worker that was inside ss_receiver_accept or ss_consumer_push at the call has left it:
  * what was unpublished before the call can be freed after it. Any thread that is not inside one. */
 void ss_runtime_synchronize(ss_runtime *runtime);
@@ -96,8 +101,7 @@ void ss_worker_free(ss_worker *worker);
 /* Bits of ss_table.marks, found by the scan. */
 typedef enum ss_mark {
     SS_MARK_EXCEPTION = 1,  /* a span event named "exception" */
-    SS_MARK_PRIORITY = 2,   /* an attribute named "sampling.priority" */
-    SS_MARK_BAD_ID = 4      /* a trace or span id whose length is neither 0 nor 16 / 8 */
+    SS_MARK_PRIORITY = 2    /* an attribute named "sampling.priority" */
 } ss_mark;
 
 /* Values of ss_table.verdict. */
@@ -138,6 +142,7 @@ typedef struct ss_table {
     uint32_t *row_offset;  /* first byte of the row: its tag */
     uint32_t *row_length;  /* tag, length prefix and body */
     uint32_t *body_offset; /* first byte of the row's message */
+    uint32_t *parent_offset; /* value of Span.parent_span_id; 0 when absent */
     uint8_t *marks;   /* ss_mark bits */
     uint8_t *verdict; /* ss_row_verdict; the one column that may be written. 0 after a scan */
 
@@ -180,28 +185,80 @@ typedef struct ss_op ss_op;
 void ss_op_free(ss_op *op);
 /* Items counted under index (each constructor lists its indexes). Any thread. */
 uint64_t ss_op_counter(const ss_op *op, uint32_t index);
+/* Items of the requests that the op did not refuse, and how many of them it kept. Any thread. */
+uint64_t ss_op_incoming_items(const ss_op *op);
+uint64_t ss_op_outgoing_items(const ss_op *op);
 
 /* -- probabilistic_sampler -- */
+typedef enum ss_sampler_mode {
+    SS_SAMPLER_HASH_SEED = 0, /* hash of the trace id (logs: or of an attribute), 16384 buckets */
+    SS_SAMPLER_PROPORTIONAL,  /* multiplies the probability that an item arrives with */
+    SS_SAMPLER_EQUALIZING     /* brings items down to one probability */
+} ss_sampler_mode;
+
+/* What a decision rests on. Items of a policy are counted at 2 * policy (dropped) and 2 * policy + 1 (kept). */
+typedef enum ss_sampler_policy {
+    SS_SAMPLER_TRACE_ID_HASH = 0,
+    SS_SAMPLER_TRACE_ID_W3C,        /* low 56 bits of the trace id */
+    SS_SAMPLER_SAMPLING_RANDOMNESS, /* rv of the tracestate or sampling.randomness of the record */
+    SS_SAMPLER_SAMPLING_PRIORITY,
+    SS_SAMPLER_MISSING_RANDOMNESS,
+    SS_SAMPLER_ATTRIBUTE, /* hash of from_attribute */
+    SS_SAMPLER_N_POLICIES
+} ss_sampler_policy;
+
+/* Items that met an error (fail_closed decides on them), counted beside their policy. */
+typedef enum ss_sampler_error {
+    SS_SAMPLER_NO_RANDOMNESS = 2 * SS_SAMPLER_N_POLICIES, /* no trace id and nothing in its place */
+    SS_SAMPLER_RANDOMNESS_IN_USE,   /* hash_seed: the item has a randomness already */
+    SS_SAMPLER_THRESHOLD_IN_USE,    /* hash_seed: the item has a threshold already */
+    SS_SAMPLER_INCONSISTENT,        /* the threshold says that the item should have been dropped before */
+    SS_SAMPLER_UNREADABLE           /* tracestate or sampling attributes break their grammar */
+} ss_sampler_error;
+
+typedef struct ss_sampler_config {
+    ss_signal signal; /* traces or logs */
+    ss_sampler_mode mode;
+    float sampling_percentage; /* >= 0; above 100 is 100 */
+    uint32_t hash_seed;
+    uint32_t sampling_precision; /* hex digits of a threshold, 1 to 14; 0 is 14 */
+    bool fail_closed;            /* items with an error are dropped, else kept */
+    bool allow_resampling;       /* hash_seed: rv and th on arrival are no error; probabilities multiply */
+    bool hash_trace_id;          /* hash_seed, logs: trace id first, from_attribute where there is none */
+    const char *from_attribute;    /* logs; NULL or "": none; copied */
+    const char *sampling_priority; /* logs; NULL or "": none; copied */
+} ss_sampler_config;
+
+ss_op *ss_sampler_new(const ss_sampler_config *config, ss_error *error);
+
+/* The rejection threshold, in 2^-56, of a probability. False outside [2^-56, 1]. precision as in the configuration. */
+bool ss_sampler_threshold(double probability, uint32_t precision, uint64_t *threshold);
+/* The 56 bits of randomness that hash_seed mode makes of a trace id or an attribute. */
+uint64_t ss_sampler_hash(uint32_t hash_seed, const uint8_t *bytes, size_t length);
+/* Buckets of 16384 that hash_seed mode keeps. */
+uint32_t ss_sampler_buckets(float sampling_percentage);
 
 /* -- low_value_filter -- */
-typedef enum ss_low_value_counter {
-    SS_LOW_VALUE_DURATION = 0, /* dropped, first reason: shorter than min_duration */
-    SS_LOW_VALUE_ATTRIBUTES,   /* dropped, first reason: no attributes */
-    SS_LOW_VALUE_NAME,         /* dropped, first reason: name matched */
-    SS_LOW_VALUE_ALL,          /* dropped because all enabled rules held (match_all) */
-    SS_LOW_VALUE_REPARENTED    /* kept spans that got a new parent */
-} ss_low_value_counter;
+/* What makes a span worth little; a rule is a set of these that must all hold. */
+typedef enum ss_sign {
+    SS_SIGN_SHORT = 1,         /* 0 <= end - start < min_duration_ns */
+    SS_SIGN_NO_ATTRIBUTES = 2,
+    SS_SIGN_NAME = 4           /* the name matches one of the patterns */
+} ss_sign;
+
+enum { SS_LOW_VALUE_RULES_MAX = 8 };
+
+/* Counter i of the op: spans dropped by rule i; counter SS_LOW_VALUE_REPARENTED: kept spans given a new parent. */
+typedef enum ss_low_value_counter { SS_LOW_VALUE_REPARENTED = SS_LOW_VALUE_RULES_MAX } ss_low_value_counter;
 
 typedef struct ss_low_value_config {
-    bool duration_rule;
-    uint64_t min_duration_ns; /* spans shorter than this match */
-    bool attributes_rule;
-    bool name_rule;
+    uint64_t min_duration_ns;
     const char *const *names; /* glob patterns with * and ?; copied */
     size_t n_names;
-    bool match_all;   /* true: all enabled rules must hold; false: any */
+    const uint8_t *rules; /* each a set of ss_sign bits; the first that holds drops the span; copied */
+    size_t n_rules;       /* at most SS_LOW_VALUE_RULES_MAX */
     bool keep_roots;
-    bool reparent;
+    bool reparent; /* children of a dropped span take its parent, within a request */
 } ss_low_value_config;
 
 ss_op *ss_low_value_new(const ss_low_value_config *config, ss_error *error);
@@ -214,6 +271,63 @@ ss_op *ss_memory_limiter_new(ss_runtime *runtime, uint64_t soft_limit_bytes, ss_
 bool ss_memory_limiter_is_refusing(const ss_op *op);
 
 /* -- metricstransform -- */
+typedef enum ss_metrics_transform_counter {
+    SS_METRICS_TRANSFORM_DELETED = 0, /* points dropped by delete_label_value */
+    SS_METRICS_TRANSFORM_MERGED,      /* points added into another one */
+    SS_METRICS_TRANSFORM_APART,       /* points of one identity that cannot be merged: other bounds or zero threshold */
+    SS_METRICS_TRANSFORM_SKIPPED      /* operations not done on a metric because its type has no such operation */
+} ss_metrics_transform_counter;
+
+typedef enum ss_aggregation {
+    SS_AGGREGATION_SUM = 0,
+    SS_AGGREGATION_MEAN,
+    SS_AGGREGATION_MIN,
+    SS_AGGREGATION_MAX,
+    SS_AGGREGATION_MEDIAN,
+    SS_AGGREGATION_COUNT
+} ss_aggregation;
+
+typedef enum ss_metric_action {
+    SS_METRIC_ACTION_ADD_LABEL = 0,          /* new_label = new_value where it is absent */
+    SS_METRIC_ACTION_UPDATE_LABEL,           /* label -> new_label (NULL: keep); texts: value, new value, ... */
+    SS_METRIC_ACTION_DELETE_LABEL,           /* without label */
+    SS_METRIC_ACTION_DELETE_LABEL_VALUE,     /* without the points whose label is texts[0] */
+    SS_METRIC_ACTION_AGGREGATE_LABELS,       /* with the labels in texts only */
+    SS_METRIC_ACTION_AGGREGATE_LABEL_VALUES, /* label = new_value where it is one of texts */
+    SS_METRIC_ACTION_TOGGLE_SCALAR_TYPE,     /* int <-> double */
+    SS_METRIC_ACTION_SCALE_VALUE             /* times scale */
+} ss_metric_action;
+
+typedef struct ss_metric_operation {
+    ss_metric_action action;
+    ss_aggregation aggregation; /* how the two aggregate_* and delete_label merge points that coincide */
+    double scale;
+    const char *label; /* those that the action does not use may be NULL */
+    const char *new_label;
+    const char *new_value;
+    const char *const *texts;
+    size_t n_texts;
+} ss_metric_operation;
+
+typedef struct ss_metric_transform {
+    const char *include; /* the metric's name, or a pattern to be found in it */
+    bool is_regexp;      /* of include and of the values of match_labels */
+    const char *new_name; /* NULL: keep; with is_regexp $1, ${1}, $name and ${name} stand for groups of include */
+    const char *const *match_labels; /* label, value, label, value ...: a point matches when all do */
+    size_t n_match_labels;           /* entries of match_labels: twice the number of labels */
+    const ss_metric_operation *operations;
+    size_t n_operations;
+} ss_metric_transform;
+
+typedef struct ss_metrics_transform_config {
+    const ss_metric_transform *transforms; /* applied in order */
+    size_t n_transforms;
+} ss_metrics_transform_config;
+
+/* Copies config. Counters: ss_metrics_transform_counter. */
+ss_op *ss_metrics_transform_new(const ss_metrics_transform_config *config, ss_error *error);
+/* Check a pattern: true, or false with what is wrong with it, and at which byte, as text in message. */
+bool ss_metrics_transform_check_pattern(const char *pattern, char *message, size_t message_length);
 
 /* ------------------------------------------------------------------ consumers: the graph of a running collector */
 
@@ -236,7 +350,7 @@ ss_status ss_consumer_push(ss_consumer *consumer, ss_worker *worker, const uint8
                            ss_verdict *verdict);
 
 /* Run ops in order on each request, pass on what is kept to next. Borrows ops. */
-ss_consumer *ss_pipeline_new(ss_runtime *runtime, ss_signal signal, ss_op *const *ops, size_t n_ops, ss_consumer *next);
+ss_consumer *ss_pipeline_new(ss_signal signal, ss_op *const *ops, size_t n_ops, ss_consumer *next);
 uint64_t ss_pipeline_incoming_items(const ss_consumer *pipeline);
 uint64_t ss_pipeline_outgoing_items(const ss_consumer *pipeline);
 
@@ -414,12 +528,12 @@ ss_status ss_server_reply(ss_server *server, uint64_t token, int http_status, co
 typedef struct ss_client_config {
     const char *host;      /* name, IPv4 or IPv6 literal without brackets; or an absolute path for a unix socket */
     uint16_t port;
-    const char *authority; /* :authority; NULL: host:port */
-    const char *user_agent;
+    const char *authority; /* :authority; NULL: host:port, or localhost for a unix socket; copied */
+    const char *user_agent; /* copied */
     const char *const *headers; /* name, value, name, value ... lower-case names; copied */
     size_t n_headers;           /* entries of headers: twice the number of headers */
-    uint32_t max_connections;   /* calls at once; more wait */
-    uint64_t connect_timeout_ns;
+    uint32_t max_connections;   /* calls at once, > 0; more wait */
+    uint64_t connect_timeout_ns; /* a call's own time limit holds for its connect too; UINT64_MAX: only that one */
 } ss_client_config;
 
 typedef struct ss_client_result {
@@ -433,13 +547,22 @@ typedef struct ss_client_result {
     uint64_t bytes_sent;        /* on the wire, framing included */
 } ss_client_result;
 
+/* Connections are made when first needed and reused, one call on each at a time. A call that a reused connection
+ * turns out to be too old for (closed, or refusing before it could act) is made again once on a new one. */
 typedef struct ss_client ss_client;
 ss_client *ss_client_new(const ss_client_config *config, ss_error *error);
-void ss_client_free(ss_client *client);
-/* One unary Export call of signal: message is already in encoding. Blocks at most timeout_ns. Any thread. */
+void ss_client_free(ss_client *client); /* closes; waits for the calls in flight to return */
+/* One unary Export call of signal: message is already in encoding. Blocks at most timeout_ns (UINT64_MAX: no limit),
+ * but for a name server that does not answer. Any thread. */
 void ss_client_export(ss_client *client, ss_signal signal, ss_encoding encoding, const uint8_t *message, size_t length,
                       uint64_t timeout_ns, ss_client_result *result);
 /* Fail calls in flight and new ones with SS_ERR_CLOSED. Any thread. */
 void ss_client_close(ss_client *client);
+
+/* For clients over other transports. Read an Export*ServiceResponse of any signal: fills rejected_items and
+ * partial_message. */
+ss_status ss_export_response_read(const uint8_t *bytes, size_t length, ss_client_result *result);
+/* Read a google.rpc.Status: fills grpc_status, message and the retry delay. */
+ss_status ss_rpc_status_read(const uint8_t *bytes, size_t length, ss_client_result *result);
 
 #endif

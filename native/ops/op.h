@@ -4,7 +4,8 @@
 
 #include "spansieve.h"
 
-enum { SS_OP_COUNTERS = 24 };
+/* The last two count for every op, in ss_op_run. */
+enum { SS_OP_COUNTERS = 24, SS_OP_INCOMING = SS_OP_COUNTERS, SS_OP_OUTGOING, SS_OP_COUNTERS_ALL };
 
 /* Columns that an edit makes stale. An op that reads one which an earlier op has edited is given a fresh scan. */
 typedef enum ss_columns {
@@ -27,13 +28,25 @@ typedef struct ss_op_vtable {
 /* First member of every op. */
 struct ss_op {
     const ss_op_vtable *vtable;
-    uint64_t counters[SS_OP_COUNTERS]; /* relaxed atomics */
+    uint64_t counters[SS_OP_COUNTERS_ALL]; /* relaxed atomics */
 };
 
-static inline void ss_op_count(ss_op *op, uint32_t index, uint64_t items) {
-    if (items) {
-        __atomic_fetch_add(&op->counters[index], items, __ATOMIC_RELAXED);
+/* Count items of the request that table shows: they are added when the request is taken, and forgotten when it is
+ * refused further on, since the client will send it again. */
+void ss_op_count(ss_op *op, ss_table *table, uint32_t index, uint32_t items);
+
+/* Add what was counted on table to the ops, or forget it. */
+void ss_op_settle_counts(ss_table *table, bool taken);
+
+/* What a pipeline calls: runs the op and counts what came to it and what it kept. */
+static inline ss_status ss_op_run(ss_op *op, ss_table *table, ss_verdict *verdict) {
+    uint32_t n_incoming = table->n_kept;
+    ss_status status = op->vtable->run(op, table, verdict);
+    if (status == SS_OK) {
+        ss_op_count(op, table, SS_OP_INCOMING, n_incoming);
+        ss_op_count(op, table, SS_OP_OUTGOING, table->n_kept);
     }
+    return status;
 }
 
 static inline void ss_table_drop(ss_table *table, uint32_t row) {

@@ -2,14 +2,19 @@
 #ifndef SS_CONSUMER_H
 #define SS_CONSUMER_H
 
+#include "plan/runtime.h"
 #include "spansieve.h"
 
-/* One request on its way. Either table shows it (scanned, perhaps marked), or table is NULL and bytes are all there is. */
+/*
+ * One request on its way.
+ * With a table the request is what ss_emit writes; bytes are what was scanned, and are the request itself while the
+ * table is untouched. The one who is handed the view may mark the table. Without a table bytes are the request.
+ */
 typedef struct ss_view {
     ss_signal signal;
-    const uint8_t *bytes; /* borrowed; the message as it came to this consumer when the table is untouched */
+    const uint8_t *bytes; /* borrowed */
     size_t length;
-    uint64_t n_items; /* rows kept; counted already */
+    uint64_t n_items; /* rows kept, at least 1 */
     ss_table *table;  /* NULL: not scanned */
 } ss_view;
 
@@ -28,5 +33,18 @@ struct ss_consumer {
 static inline ss_status ss_consume(ss_consumer *consumer, ss_worker *worker, const ss_view *view, ss_verdict *verdict) {
     return consumer->vtable->consume(consumer, worker, view, verdict);
 }
+
+/* Scan bytes into table and make view show it; a malformed message is answered INVALID_ARGUMENT in verdict. */
+ss_status ss_view_scan(ss_signal signal, const uint8_t *bytes, size_t length, ss_table *table, ss_view *view,
+                       ss_verdict *verdict);
+
+/* Answer verdict for a message that could not be read. */
+ss_status ss_view_reject(ss_verdict *verdict, ss_signal signal, const ss_error *error);
+
+/* Make settled the same request with an untouched table: view itself, or rewritten into *frame, which the caller gives
+ * back with ss_view_release, also after a failure. */
+ss_status ss_view_settle(ss_worker *worker, const ss_view *view, ss_view *settled, ss_frame **frame,
+                         ss_verdict *verdict);
+void ss_view_release(ss_worker *worker, ss_frame *frame);
 
 #endif

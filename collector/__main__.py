@@ -1,0 +1,5 @@
+"""`python -m collector` is `spansieve`."""
+
+from collector.cli import main
+
+main()

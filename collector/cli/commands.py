@@ -1,0 +1,113 @@
+"""The command line in full, as click sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import click
+
+from collector.cli import Options
+
+CommandT = TypeVar("CommandT", bound=Callable[..., Any])
+
+
+def _common(command: CommandT) -> CommandT:
+    for decorate in (
+        click.option(
+            "--feature-gates",
+            "feature_gates",
+            multiple=True,
+            help="Accepted as by the Collector; without effect.",
+        ),
+        click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Set one value: a.b=value."),
+        click.option(
+            "--config",
+            "configs",
+            multiple=True,
+            metavar="LOCATION",
+            help="A file, or env:NAME, or yaml:TEXT. May be given several times; later ones win.",
+        ),
+    ):
+        command = decorate(command)
+    return command
+
+
+def _show_version(context: click.Context, parameter: click.Parameter, value: bool) -> None:
+    if value:
+        from collector.cli.version import version
+
+        click.echo(f"spansieve version {version()}")
+        context.exit()
+
+
+@click.group(invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@_common
+@click.option(
+    "--version",
+    "-v",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_version,
+    help="Show the version.",
+)
+@click.pass_context
+def spansieve(context: click.Context, /, **options: tuple[str, ...]) -> int | None:
+    """An OpenTelemetry Collector as a sidecar. Without a command it runs."""
+    context.obj = Options(**options)
+    if context.invoked_subcommand is not None:
+        return None
+    from collector.cli.run import run
+
+    return run(context.obj)
+
+
+@spansieve.command()
+@_common
+@click.option("--strict", is_flag=True, help="Let a warning fail too.")
+@click.pass_obj
+def validate(before: Options, /, strict: bool, **options: tuple[str, ...]) -> int:
+    """Check a configuration without running it."""
+    from collector.cli.validate import validate as run
+
+    return run(before + Options(**options), strict=strict)
+
+
+@spansieve.command()
+@_common
+def components(**_options: tuple[str, ...]) -> int:
+    """List the components of this installation."""
+    from collector.cli.components import components as run
+    from collector.registry import Registry
+
+    return run(Registry())
+
+
+@spansieve.command("print-config")
+@_common
+@click.option("--format", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True)
+@click.option("--mode", type=click.Choice(["redacted", "unredacted"]), default="redacted", show_default=True)
+@click.option("--validate", type=bool, default=True, show_default=True, help="Refuse what could not run.")
+@click.pass_obj
+def print_config(
+    before: Options, /, format: str, mode: str, validate: bool, **options: tuple[str, ...]
+) -> int:
+    """Print the configuration, sources merged and references replaced."""
+    from collector.cli.print_config import print_config as run
+
+    return run(before + Options(**options), format=format, mode=mode, validate=validate)
+
+
+spansieve.add_command(print_config, "print-initial-config")
+
+
+def invoke(arguments: Sequence[str]) -> int:
+    """Return the exit code of a command line; 1 for every error, as the Collector's."""
+    try:
+        return int(spansieve.main(list(arguments), prog_name="spansieve", standalone_mode=False) or 0)
+    except click.ClickException as error:
+        error.show()
+    except click.Abort:
+        click.echo("Error: aborted", err=True)
+    return 1

@@ -1,0 +1,296 @@
+"""From plain values to a component's configuration class, with every problem found and none guessed at.
+
+Strict as the Collector is: unknown keys are errors, "5" is no number and 5 is no text, except where a reference such
+as `${env:ID}` gave the value. Null means the default. A field that Python cannot spell takes an underscore behind it:
+`from_` is the key `from`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import math
+import types
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from collector.config.expand import UNKNOWN, Expanded, plain
+from collector.config.fields import Duration, Option, Secret
+from collector.config.syntax import join
+from collector.config.values import format_duration, nearest, parse_duration
+from collector.errors import ConfigError, Problem
+
+ConfigT = TypeVar("ConfigT")
+
+_FAILED: Any = object()
+_NO_OPTION = Option(doc="")
+_MAX_SHOWN = 60
+
+
+class Key(NamedTuple):
+    """One key of a configuration class.
+
+    Attributes:
+        annotation: the type, resolved.
+        required: True when there is no default.
+    """
+
+    name: str
+    field: str
+    annotation: Any
+    option: Option
+    required: bool
+
+
+def keys_of(config_class: type[Any]) -> dict[str, Key]:
+    """Return the keys of config_class in the order of their declaration."""
+    hints = get_type_hints(config_class)
+    keys: dict[str, Key] = {}
+    for field in dataclasses.fields(config_class):
+        name = field.name.removesuffix("_")
+        required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+        option = field.metadata.get("option", _NO_OPTION)
+        keys[name] = Key(name, field.name, hints[field.name], option, required)
+    return keys
+
+
+def split_optional(annotation: Any) -> tuple[Any, bool]:
+    """Return X and True for `X | None`, else annotation and False."""
+    if get_origin(annotation) in (types.UnionType, Union):
+        inner = [part for part in get_args(annotation) if part is not types.NoneType]
+        if len(inner) == 1:
+            return inner[0], True
+    return annotation, False
+
+
+def decode(
+    config_class: type[ConfigT], value: Any, path: str, locate: Callable[[str], str] = lambda path: ""
+) -> ConfigT:
+    """Return an instance of config_class.
+
+    Args:
+        value: a map, or None for all defaults; may hold `Expanded`.
+        path: of value, such as `processors::batch`; problems carry it.
+        locate: gives what a message says about where a path was written, such as ` (file.yaml:12)`.
+
+    Raises:
+        ConfigError: with all problems.
+    """
+    decoder = _Decoder(config_class, path, locate)
+    config = decoder.section(config_class, value, path)
+    if decoder.problems:
+        raise ConfigError(decoder.problems)
+    return config  # type: ignore[no-any-return]
+
+
+class _Decoder:
+    # Each method returns _FAILED when it has reported a problem.
+
+    def __init__(self, root: type[Any], root_path: str, locate: Callable[[str], str]) -> None:
+        self.problems: list[Problem] = []
+        self._root = root
+        self._root_path = root_path
+        self._locate = locate
+
+    def section(self, config_class: type[Any], value: Any, path: str) -> Any:
+        if isinstance(value, Expanded):
+            value = value.value
+        if value is UNKNOWN:
+            return _FAILED
+        if value is None:
+            value = {}
+        if not isinstance(value, dict):
+            return self._expected("a map", value, path)
+        keys = keys_of(config_class)
+        n_before = len(self.problems)
+        for name in value:
+            if name not in keys:
+                self._fail(path, f"has invalid keys: {name}{self._advice(name, keys)}", join(path, name))
+        fields: dict[str, Any] = {}
+        broken = False
+        for key in keys.values():
+            decoded = self._key(key, value, path)
+            if decoded is _FAILED:
+                broken = True
+            elif decoded is not dataclasses.MISSING:
+                fields[key.field] = decoded
+        if broken or len(self.problems) > n_before:
+            return _FAILED
+        config = config_class(**fields)
+        problems = list(config.problems()) if hasattr(config, "problems") else []
+        for name, message in problems:
+            self._fail(join(path, name) if name else path, message)
+        return _FAILED if problems else config
+
+    def _key(self, key: Key, values: dict[str, Any], path: str) -> Any:
+        below = join(path, key.name)
+        value = values.get(key.name)
+        annotation, optional = split_optional(key.annotation)
+        if value is None or (
+            isinstance(value, Expanded) and value.value is None and not _is_text(annotation)
+        ):
+            if optional and key.option.null_enables and key.name in values:
+                return self.section(annotation, None, below)
+            if key.required:
+                return self._fail(below, "is required")
+            return dataclasses.MISSING
+        return self._value(annotation, key.option, value, below)
+
+    def _value(self, annotation: Any, option: Option, value: Any, path: str) -> Any:
+        if value is UNKNOWN:
+            return _FAILED
+        annotation, optional = split_optional(annotation)
+        if optional and plain(value) is None:
+            return None
+        if _is_text(annotation):
+            return self._text(annotation, option, value, path)
+        if isinstance(value, Expanded):
+            value = value.value
+        if dataclasses.is_dataclass(annotation):
+            return self.section(annotation, value, path)  # type: ignore[arg-type]
+        if annotation is Any or annotation is object:
+            return plain(value)
+        origin = get_origin(annotation) or annotation
+        if origin is tuple:
+            return self._list(get_args(annotation)[0], option, value, path)
+        if origin is dict:
+            return self._map(get_args(annotation)[1], option, value, path)
+        if annotation is bool:
+            return value if isinstance(value, bool) else self._expected("true or false", value, path)
+        if annotation is int:
+            return self._int(option, value, path)
+        if annotation is float:
+            return self._float(option, value, path)
+        if annotation is Duration:
+            return self._duration(option, value, path)
+        if isinstance(annotation, type) and issubclass(annotation, enum.StrEnum):
+            return self._enum(annotation, value, path)
+        raise TypeError(f"{path}: {annotation!r} cannot be the type of a configuration field")
+
+    def _list(self, annotation: Any, option: Option, value: Any, path: str) -> Any:
+        if isinstance(value, str) and _is_text(annotation):
+            value = value.split(",") if value else []
+        if not isinstance(value, list):
+            return self._expected("a list", value, path)
+        items = [self._value(annotation, option, item, join(path, index)) for index, item in enumerate(value)]
+        return _FAILED if any(item is _FAILED for item in items) else tuple(items)
+
+    def _map(self, annotation: Any, option: Option, value: Any, path: str) -> Any:
+        if not isinstance(value, dict):
+            return self._expected("a map", value, path)
+        items = {key: self._value(annotation, option, item, join(path, key)) for key, item in value.items()}
+        return _FAILED if any(item is _FAILED for item in items.values()) else items
+
+    def _text(self, annotation: type[str], option: Option, value: Any, path: str) -> Any:
+        if isinstance(value, Expanded):
+            value = value.text
+        if not isinstance(value, str):
+            advice = "; put it in quotes" if isinstance(value, bool | int | float) else ""
+            if annotation is Secret:
+                return self._fail(path, f"expected text, got {_kind(value)}{advice}")
+            return self._expected("text", value, path, advice)
+        if option.choices:
+            return self._choice(option.choices, value, path)
+        return annotation(value)
+
+    def _enum(self, annotation: type[enum.StrEnum], value: Any, path: str) -> Any:
+        choice = self._choice([str(member) for member in annotation], value, path)
+        return choice if choice is _FAILED else annotation(choice)
+
+    def _choice(self, choices: Any, value: Any, path: str) -> Any:
+        if isinstance(value, str):
+            for choice in choices:
+                if choice.casefold() == value.casefold():
+                    return choice
+        return self._expected("one of " + ", ".join(map(repr, choices)), value, path)
+
+    def _int(self, option: Option, value: Any, path: str) -> Any:
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if isinstance(value, bool) or not isinstance(value, int):
+            advice = "; remove the quotes" if isinstance(value, str) and value.isdecimal() else ""
+            return self._expected("a whole number", value, path, advice)
+        return self._in_range(option, value, path)
+
+    def _float(self, option: Option, value: Any, path: str) -> Any:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            return self._expected("a number", value, path)
+        return self._in_range(option, float(value), path)
+
+    def _duration(self, option: Option, value: Any, path: str) -> Any:
+        expected = "a duration such as '200ms'"
+        if isinstance(value, int | float) and value == 0 and not isinstance(value, bool):
+            value = "0s"
+        if not isinstance(value, str):
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            return self._expected(
+                expected, value, path, f': missing unit in duration "{value}"' if number else ""
+            )
+        try:
+            duration = parse_duration(value)
+        except ValueError as error:
+            reason = "" if str(error).startswith("invalid") else f": {error}"
+            return self._expected(expected, value, path, reason)
+        return self._in_range(option, duration, path, format_duration)
+
+    def _in_range(
+        self,
+        option: Option,
+        value: float,
+        path: str,
+        show: Callable[[float], str] = lambda number: f"{number:g}",
+    ) -> Any:
+        unit = f" {option.unit}" if option.unit else ""
+        if option.minimum is not None and value < option.minimum:
+            return self._fail(path, f"expected at least {show(option.minimum)}{unit}, got {show(value)}")
+        if option.maximum is not None and value > option.maximum:
+            return self._fail(path, f"expected at most {show(option.maximum)}{unit}, got {show(value)}")
+        return value
+
+    def _expected(self, expected: str, value: Any, path: str, advice: str = "") -> Any:
+        return self._fail(path, f"expected {expected}, got {describe(value)}{advice}")
+
+    def _fail(self, path: str, message: str, place: str = "") -> Any:
+        self.problems.append(Problem(path, message + self._locate(place or path)))
+        return _FAILED
+
+    def _advice(self, name: str, keys: dict[str, Key]) -> str:
+        homes = list(_homes(self._root, name, ()))
+        if homes:
+            return "; it is valid under " + ", ".join(home or self._root_path for home in homes)
+        word = nearest(name, keys)
+        return f"; did you mean {word!r}?" if word else f"; valid keys: {', '.join(keys) or 'none'}"
+
+
+def _is_text(annotation: Any) -> bool:
+    return annotation is str or annotation is Secret
+
+
+def _homes(config_class: type[Any], name: str, above: tuple[str, ...]) -> Iterator[str]:
+    # Where in a class the key name is known.
+    for key in keys_of(config_class).values():
+        if key.name == name:
+            yield "::".join(above)
+        annotation, _ = split_optional(key.annotation)
+        if dataclasses.is_dataclass(annotation):
+            yield from _homes(annotation, name, (*above, key.name))  # type: ignore[arg-type]
+
+
+def _kind(value: Any) -> str:
+    if value is None:
+        return "null"
+    for kind, word in ((bool, "true or false"), (int | float, "a number"), (dict, "a map"), (list, "a list")):
+        if isinstance(value, kind):
+            return word
+    return "text"
+
+
+def describe(value: Any) -> str:
+    """Return value as a message shows it; maps and lists by name only."""
+    if isinstance(value, Expanded):
+        value = value.value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return repr(value if len(value) <= _MAX_SHOWN else value[:_MAX_SHOWN] + "...")
+    return str(value) if isinstance(value, int | float) else _kind(value)

@@ -1,0 +1,164 @@
+"""A whole configuration, decoded: what the service builds from. `collector.config.load` makes it.
+
+Source: OpenTelemetry Collector, "Configuration" and "Internal telemetry", for keys and defaults.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from collector.config.fields import Duration, option
+from collector.ids import ComponentID, InvalidID, Signal
+
+if TYPE_CHECKING:
+    from collector.component import Factory
+
+
+class PipelineID(NamedTuple):
+    """`signal[/name]`, as written in YAML."""
+
+    signal: Signal
+    name: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> PipelineID:
+        """Return the id for text.
+
+        Raises:
+            InvalidID: with the Collector's wording.
+        """
+        signal, name = ComponentID.parse(text)
+        if signal not in (known.value for known in Signal):
+            known = ", ".join(known.value for known in Signal)
+            raise InvalidID(f'unknown signal "{signal}"; known: {known}')
+        return cls(Signal(signal), name)
+
+    def __str__(self) -> str:
+        return f"{self.signal.value}/{self.name}" if self.name else self.signal.value
+
+
+class ComponentEntry(NamedTuple):
+    """One configured component.
+
+    Attributes:
+        type: the name that is not deprecated; an id may be written with another.
+        config: an instance of factory.config.
+    """
+
+    type: str
+    factory: Factory
+    config: Any
+
+
+class Pipeline(NamedTuple):
+    """What one pipeline refers to, in the order of the file, each once."""
+
+    receivers: tuple[ComponentID, ...]
+    processors: tuple[ComponentID, ...]
+    exporters: tuple[ComponentID, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class LogSampling:
+    """How repeated log lines are thinned."""
+
+    enabled: bool = option(True, doc="Whether repeated log lines are thinned.")
+    tick: Duration = option(Duration(10.0), doc="Window in which repetitions are counted.", minimum=0)
+    initial: int = option(10, doc="Repetitions of one line that are always written in a window.", minimum=0)
+    thereafter: int = option(100, doc="Of the rest, each n-th is written; 0 writes none.", minimum=0)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Logs:
+    """The collector's own logs."""
+
+    level: str = option(
+        "info",
+        doc="Least severe level that is written.",
+        choices=("debug", "info", "warn", "error", "dpanic", "panic", "fatal"),
+    )
+    encoding: str = option("console", doc="Form of a line.", choices=("console", "json"))
+    development: bool = option(False, doc="Accepted for the Collector's sake; has no effect.")
+    disable_caller: bool = option(
+        False, doc="Accepted for the Collector's sake; the caller is never written."
+    )
+    disable_stacktrace: bool = option(False, doc="Leave out stack traces of errors.")
+    sampling: LogSampling = option(factory=LogSampling, doc="How repeated log lines are thinned.")
+    output_paths: tuple[str, ...] = option(("stderr",), doc="Files, or `stderr` and `stdout`, to write to.")
+    error_output_paths: tuple[str, ...] = option(
+        ("stderr",), doc="Accepted for the Collector's sake; errors of logging itself go to stderr."
+    )
+    initial_fields: dict[str, Any] = option(factory=dict, doc="Fields added to every line.")
+    processors: tuple[Any, ...] = option((), doc="Accepted for the Collector's sake; logs are not exported.")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Prometheus:
+    """Where the collector's own metrics can be scraped."""
+
+    host: str = option("localhost", doc="Address to listen on.")
+    port: int = option(8888, doc="Port to listen on; 0 takes a free one.", minimum=0, maximum=65535)
+    without_scope_info: bool = option(False, doc="Leave out labels of the instrumentation scope.")
+    without_units: bool = option(False, doc="Leave the unit out of names.")
+    without_type_suffix: bool = option(False, doc="Leave `_total` out of the names of counters.")
+    with_resource_constant_labels: dict[str, tuple[str, ...]] = option(
+        factory=dict, doc="Resource attributes that become labels of every series: `included`, `excluded`."
+    )
+
+
+class Metrics(NamedTuple):
+    """The collector's own metrics.
+
+    Attributes:
+        level: how much is measured: none, basic, normal or detailed.
+        prometheus: where they can be scraped; None when nowhere.
+    """
+
+    level: str
+    prometheus: Prometheus | None
+
+
+class Telemetry(NamedTuple):
+    """What the collector tells about itself.
+
+    Attributes:
+        resource: attributes of the collector beside the default ones; None removes a default one.
+    """
+
+    logs: Logs
+    metrics: Metrics
+    resource: Mapping[str, Any]
+
+
+class Service(NamedTuple):
+    """What runs, decoded and checked.
+
+    Attributes:
+        extensions: in the order in which they start, each once.
+        shutdown_timeout: seconds in which a shutdown must have drained everything.
+    """
+
+    extensions: tuple[ComponentID, ...]
+    pipelines: Mapping[PipelineID, Pipeline]
+    telemetry: Telemetry
+    shutdown_timeout: Duration
+
+
+class Document(NamedTuple):
+    """One configuration, free of problems.
+
+    Attributes:
+        values: the map that it was decoded from, sources merged and references replaced; holds secrets.
+        warnings: what an operator should look at, one sentence each.
+    """
+
+    receivers: Mapping[ComponentID, ComponentEntry]
+    processors: Mapping[ComponentID, ComponentEntry]
+    exporters: Mapping[ComponentID, ComponentEntry]
+    connectors: Mapping[ComponentID, ComponentEntry]
+    extensions: Mapping[ComponentID, ComponentEntry]
+    service: Service
+    values: Mapping[str, Any]
+    warnings: tuple[str, ...]

@@ -1,0 +1,296 @@
+"""Load a configuration: sources to a checked Document, or every problem at once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from collector.config.decode import decode, describe
+from collector.config.document import (
+    ComponentEntry,
+    Document,
+    Metrics,
+    Pipeline,
+    PipelineID,
+    Prometheus,
+    Service,
+    Telemetry,
+)
+from collector.config.expand import UNKNOWN, Expanded, plain
+from collector.config.pipelines import check_pipelines
+from collector.config.resolve import Resolved, resolve
+from collector.config.sections import MetricsSection, PipelineSection, ServiceSection
+from collector.config.syntax import join
+from collector.config.values import nearest
+from collector.errors import ConfigError, Problem
+from collector.ids import ComponentID, InvalidID, Kind
+from collector.registry import Unavailable, UnknownType
+
+if TYPE_CHECKING:
+    from collector.registry import Registry
+
+_SECTIONS = (*(kind.value for kind in Kind), "service")
+
+
+def load(
+    sources: Sequence[str],
+    sets: Sequence[str],
+    registry: Registry,
+    environ: Mapping[str, str] = os.environ,
+) -> Document:
+    """Return the configuration that sources and sets give; opens nothing but files.
+
+    Raises:
+        ConfigError: with every problem found.
+    """
+    return build(resolve(sources, sets, environ), registry)
+
+
+def build(resolved: Resolved, registry: Registry) -> Document:
+    """Return the Document of a resolved configuration.
+
+    Raises:
+        ConfigError: with every problem found.
+    """
+    return _Build(resolved, registry).run()
+
+
+class _Build:
+    def __init__(self, resolved: Resolved, registry: Registry) -> None:
+        self._values = resolved.values
+        self._locate = resolved.places.locate
+        self._registry = registry
+        self._problems = list(resolved.problems)
+        self._warnings = list(resolved.warnings)
+        # Ids as configured, whether or not they could be decoded: a reference to a faulty one is no second problem.
+        self._known: dict[Kind, set[ComponentID]] = {}
+
+    def run(self) -> Document:
+        if not self._values:
+            raise ConfigError([Problem("", "empty configuration file")])
+        for key in self._values:
+            if key not in _SECTIONS:
+                word = nearest(key, _SECTIONS)
+                advice = f"; did you mean {word!r}?" if word else f"; valid keys: {', '.join(_SECTIONS)}"
+                self._fail("", f"has invalid keys: {key}{advice}", key)
+        components = {kind: self._components(kind) for kind in Kind}
+        self._check_sections()
+        service = self._service(components)
+        if self._problems:
+            raise ConfigError(self._problems)
+        self._warn_of_unused(components, service)
+        return Document(
+            receivers=components[Kind.RECEIVER],
+            processors=components[Kind.PROCESSOR],
+            exporters=components[Kind.EXPORTER],
+            connectors=components[Kind.CONNECTOR],
+            extensions=components[Kind.EXTENSION],
+            service=service,
+            values=plain(self._values),
+            warnings=tuple(self._warnings),
+        )
+
+    def _fail(self, path: str, message: str, place: str = "") -> None:
+        self._problems.append(Problem(path, message + self._locate(place or path)))
+
+    def _warn(self, path: str, message: str) -> None:
+        self._warnings.append(f"{path}: {message}{self._locate(path)}")
+
+    def _components(self, kind: Kind) -> dict[ComponentID, ComponentEntry]:
+        section = self._values.get(kind.value)
+        if isinstance(section, Expanded):
+            section = section.value
+        known = self._known.setdefault(kind, set())
+        entries: dict[ComponentID, ComponentEntry] = {}
+        if section is None or section is UNKNOWN:
+            return entries
+        if not isinstance(section, dict):
+            self._fail(kind.value, f"expected a map of {kind.value} by id, got {describe(section)}")
+            return entries
+        for text, value in section.items():
+            path = join(kind.value, text)
+            try:
+                id = ComponentID.parse(text)
+            except InvalidID as error:
+                self._fail(path, str(error))
+                continue
+            if id in known:
+                self._fail(path, f'duplicate name "{id}" after trimming spaces')
+                continue
+            known.add(id)
+            entry = self._component(kind, id, value, path)
+            if entry is not None:
+                entries[id] = entry
+        return entries
+
+    def _component(self, kind: Kind, id: ComponentID, value: Any, path: str) -> ComponentEntry | None:
+        try:
+            registered = self._registry.find(kind, id.type)
+        except UnknownType:
+            types = self._registry.types(kind)
+            word = nearest(id.type, types)
+            advice = f"; did you mean {word!r}?" if word else ""
+            self._fail(
+                path, f'unknown type: "{id.type}" for id: "{id}" (valid values: [{" ".join(types)}]){advice}'
+            )
+            return None
+        except Unavailable as error:
+            self._fail(path, f'{kind.singular} "{id.type}" cannot be loaded: {error}')
+            return None
+        if registered.type != id.type:
+            self._warn(path, f'"{id.type}" alias is deprecated; use "{registered.type}" instead')
+        try:
+            config: Any = decode(registered.factory.config, value, path, self._locate)
+        except ConfigError as error:
+            self._problems += error.problems
+            return None
+        return ComponentEntry(registered.type, registered.factory, config)
+
+    def _check_sections(self) -> None:
+        for kind in (Kind.RECEIVER, Kind.EXPORTER):
+            if not self._values.get(kind.value):
+                self._fail(kind.value, f"no {kind.singular} configuration specified in config")
+        for id in sorted(self._known[Kind.CONNECTOR]):
+            for kind in (Kind.RECEIVER, Kind.EXPORTER):
+                if id in self._known[kind]:
+                    self._fail(
+                        f"connectors::{id}",
+                        f'ambiguous ID: found both "{id}" {kind.singular} and "{id}" connector; '
+                        f'rename one, for example the connector to "{id.type}/connector"',
+                    )
+
+    def _service_section(self) -> ServiceSection:
+        # Decoded piece by piece, so that a fault in one hides none in the others.
+        values = self._values.get("service")
+        if isinstance(values, Expanded):
+            values = values.value
+        pieces = [values]
+        if isinstance(values, dict):
+            pieces = [{key: value} for key, value in values.items() if key != "pipelines"]
+            pipelines = values.get("pipelines")
+            if isinstance(pipelines, dict):
+                pieces += [{"pipelines": {text: pipeline}} for text, pipeline in pipelines.items()]
+            else:
+                pieces.append({"pipelines": pipelines})
+        decoded: dict[str, Any] = {"pipelines": {}}
+        for piece in pieces:
+            try:
+                section = decode(ServiceSection, piece, "service", self._locate)
+            except ConfigError as error:
+                self._problems += error.problems
+                continue
+            for key in piece or ():
+                value = getattr(section, key)
+                decoded[key] = decoded[key] | value if key == "pipelines" else value
+        return ServiceSection(**decoded)
+
+    def _service(self, components: Mapping[Kind, Mapping[ComponentID, ComponentEntry]]) -> Service:
+        n_before = len(self._problems)
+        section = self._service_section()
+        if not section.pipelines and len(self._problems) == n_before:
+            self._fail("service::pipelines", "service must have at least one pipeline")
+        pipelines: dict[PipelineID, Pipeline] = {}
+        for text, pipeline in section.pipelines.items():
+            path = join("service::pipelines", text)
+            try:
+                id = PipelineID.parse(text)
+            except InvalidID as error:
+                self._fail(path, str(error))
+                continue
+            if id in pipelines:
+                self._fail(path, f'duplicate name "{id}" after trimming spaces')
+            pipelines[id] = self._pipeline(pipeline, path)
+        if len(self._problems) == n_before:
+            # Connectors are judged by all pipelines together.
+            for path, message in check_pipelines(pipelines, components):
+                self._fail(path, message)
+        telemetry = section.telemetry
+        return Service(
+            extensions=self._references("service::extensions", section.extensions, Kind.EXTENSION),
+            pipelines=pipelines,
+            telemetry=Telemetry(
+                telemetry.logs,
+                Metrics(telemetry.metrics.level, self._prometheus(telemetry.metrics)),
+                telemetry.resource,
+            ),
+            shutdown_timeout=section.shutdown_timeout,
+        )
+
+    def _prometheus(self, metrics: MetricsSection) -> Prometheus | None:
+        pulled: list[Prometheus | None] = []
+        if metrics.readers is None:
+            pulled.append(Prometheus(without_scope_info=True, without_units=True, without_type_suffix=True))
+        for index, value in enumerate(metrics.readers or ()):
+            from collector.config.readers import Reader
+
+            path = f"service::telemetry::metrics::readers::{index}"
+            try:
+                reader = decode(Reader, value, path, self._locate)
+            except ConfigError as error:
+                self._problems += error.problems
+                continue
+            if reader.periodic is not None:
+                self._warn(path, "a periodic reader is not supported: ignored")
+            if reader.pull is None:
+                continue
+            if pulled:
+                self._fail(path, "only one pull reader is supported")
+            pulled.append(reader.pull.exporter.prometheus)
+        return pulled[0] if pulled and metrics.level != "none" else None
+
+    def _pipeline(self, section: PipelineSection, path: str) -> Pipeline:
+        for kind, texts in ((Kind.RECEIVER, section.receivers), (Kind.EXPORTER, section.exporters)):
+            if not texts:
+                self._fail(path, f"must have at least one {kind.singular}")
+        return Pipeline(
+            self._references(path, section.receivers, Kind.RECEIVER, "receivers", also=Kind.CONNECTOR),
+            self._references(path, section.processors, Kind.PROCESSOR, "processors"),
+            self._references(path, section.exporters, Kind.EXPORTER, "exporters", also=Kind.CONNECTOR),
+        )
+
+    def _references(
+        self, path: str, texts: Iterable[str], kind: Kind, key: str = "", also: Kind | None = None
+    ) -> tuple[ComponentID, ...]:
+        ids: dict[ComponentID, None] = {}
+        known = self._known[kind] | (self._known[also] if also else set())
+        for index, text in enumerate(texts):
+            place = join(join(path, key) if key else path, index)
+            try:
+                id = ComponentID.parse(text)
+            except InvalidID as error:
+                self._fail(place, str(error))
+                continue
+            if id not in known:
+                word = nearest(str(id), map(str, sorted(known)))
+                advice = f"; did you mean {word!r}?" if word else ""
+                self._fail(path, f'references {kind.singular} "{id}" which is not configured{advice}', place)
+            elif id in ids and kind is Kind.PROCESSOR:
+                self._fail(path, f'references processor "{id}" multiple times', place)
+            elif id in ids:
+                self._warn(path, f'references {kind.singular} "{id}" multiple times; once is enough')
+            ids[id] = None
+        return tuple(ids)
+
+    def _warn_of_unused(
+        self, components: Mapping[Kind, Mapping[ComponentID, ComponentEntry]], service: Service
+    ) -> None:
+        pipelines = service.pipelines.values()
+        used = {
+            Kind.RECEIVER: {id for pipeline in pipelines for id in pipeline.receivers},
+            Kind.PROCESSOR: {id for pipeline in pipelines for id in pipeline.processors},
+            Kind.EXPORTER: {id for pipeline in pipelines for id in pipeline.exporters},
+            Kind.EXTENSION: set(service.extensions),
+        }
+        used[Kind.CONNECTOR] = used[Kind.RECEIVER] | used[Kind.EXPORTER]
+        for kind, entries in components.items():
+            place = "service::extensions" if kind is Kind.EXTENSION else "any pipeline"
+            for id in entries:
+                if id not in used[kind]:
+                    self._warn(
+                        join(kind.value, id), f"configured but not listed in {place}: it has no effect"
+                    )
+
+
+Loader = Callable[[], Document]
+"""Reads everything again and returns the configuration of now; raises ConfigError."""

@@ -1,0 +1,95 @@
+"""Checks of how pipelines and components fit together: signals, connectors, cycles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from collector.config.document import ComponentEntry, Pipeline, PipelineID
+from collector.errors import Problem
+from collector.ids import ComponentID, Kind
+
+Components = Mapping[Kind, Mapping[ComponentID, ComponentEntry]]
+Pipelines = Mapping[PipelineID, Pipeline]
+
+
+def check_pipelines(pipelines: Pipelines, components: Components) -> Iterator[Problem]:
+    """Yield what does not fit; components that are not configured are passed over."""
+    yield from _check_signals(pipelines, components)
+    yield from _check_connectors(pipelines, components[Kind.CONNECTOR])
+    cycle = _find_cycle(_edges(pipelines, components[Kind.CONNECTOR]))
+    if cycle:
+        yield Problem("service::pipelines", "cycle detected: " + " -> ".join(cycle))
+
+
+def _check_signals(pipelines: Pipelines, components: Components) -> Iterator[Problem]:
+    for id, pipeline in pipelines.items():
+        parts = (
+            (Kind.RECEIVER, pipeline.receivers),
+            (Kind.PROCESSOR, pipeline.processors),
+            (Kind.EXPORTER, pipeline.exporters),
+        )
+        for kind, ids in parts:
+            for component in ids:
+                entry = components[kind].get(component)
+                if entry is not None and id.signal not in entry.factory.signals:
+                    yield Problem(
+                        f"service::pipelines::{id}",
+                        f'{kind.singular} "{component}" does not support {id.signal.value} '
+                        "(telemetry type is not supported)",
+                    )
+
+
+def _edges(
+    pipelines: Pipelines, connectors: Mapping[ComponentID, ComponentEntry]
+) -> dict[PipelineID, list[tuple[ComponentID, PipelineID]]]:
+    # From each pipeline, through which connector, to which pipeline.
+    return {
+        front: [
+            (connector, back)
+            for connector in parts.exporters
+            if connector in connectors
+            for back, others in pipelines.items()
+            if connector in others.receivers
+            and (front.signal, back.signal) in connectors[connector].factory.connects
+        ]
+        for front, parts in pipelines.items()
+    }
+
+
+def _check_connectors(
+    pipelines: Pipelines, connectors: Mapping[ComponentID, ComponentEntry]
+) -> Iterator[Problem]:
+    edges = _edges(pipelines, connectors)
+    from_pipelines = {(connector, front) for front, ways in edges.items() for connector, _ in ways}
+    to_pipelines = {way for ways in edges.values() for way in ways}
+    for id, parts in pipelines.items():
+        for uses, used_as, missing, joined in (
+            (parts.exporters, "exporter", "receiver", from_pipelines),
+            (parts.receivers, "receiver", "exporter", to_pipelines),
+        ):
+            for connector in uses:
+                if connector in connectors and (connector, id) not in joined:
+                    yield Problem(
+                        f"connectors::{connector}",
+                        f'connector "{connector}" used as {used_as} in [{id}] pipeline but not used in any '
+                        f"supported {missing} pipeline",
+                    )
+
+
+def _find_cycle(edges: Mapping[PipelineID, list[tuple[ComponentID, PipelineID]]]) -> list[str]:
+    # Take away pipelines that lead nowhere until none does; what is left goes round.
+    left = dict(edges)
+    while ends := [id for id, ways in left.items() if not any(back in left for _, back in ways)]:
+        for id in ends:
+            del left[id]
+    if not left:
+        return []
+    id = next(iter(left))
+    seen: list[PipelineID] = []
+    words: list[str] = []
+    while id not in seen:
+        seen.append(id)
+        connector, back = next(way for way in left[id] if way[1] in left)
+        words += [f'pipeline "{id}"', f'connector "{connector}"']
+        id = back
+    return [*words[2 * seen.index(id) :], f'pipeline "{id}"']

@@ -1,0 +1,42 @@
+"""What `service::telemetry::metrics::readers` may hold; imported only by configurations that have it.
+
+Source: OpenTelemetry Collector, "Internal telemetry".
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+from collector.config.document import Prometheus
+from collector.config.fields import option
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class PullExporter:
+    """What a pull reader is read through."""
+
+    prometheus: Prometheus | None = option(None, doc="Serve in Prometheus format.", null_enables=True)
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        """Yield what is missing."""
+        if self.prometheus is None:
+            yield "", "expected 'prometheus'"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class PullReader:
+    """A reader that waits to be asked."""
+
+    exporter: PullExporter = option(doc="What it is read through.")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Reader:
+    """One way in which the collector's own metrics leave it."""
+
+    pull: PullReader | None = option(None, doc="Be scraped.")
+    periodic: dict[str, Any] | None = option(
+        None, doc="Accepted for the Collector's sake, with a warning: own metrics are not pushed."
+    )

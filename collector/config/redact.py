@@ -1,0 +1,62 @@
+"""Hide the secrets of a configuration that is to be shown."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, get_args, get_origin
+
+from collector.config.decode import keys_of, split_optional
+from collector.config.fields import Secret
+from collector.config.sections import ServiceSection
+from collector.errors import CollectorError
+from collector.ids import ComponentID, Kind
+from collector.registry import Registry
+
+HIDDEN = "[REDACTED]"
+
+
+def redact_document(values: Mapping[str, Any], registry: Registry) -> dict[str, Any]:
+    """Return plain values with each secret replaced; what nobody knows the type of is hidden too."""
+    kinds = {kind.value: kind for kind in Kind}
+    redacted: dict[str, Any] = {}
+    for name, section in values.items():
+        if name in kinds and isinstance(section, dict):
+            redacted[name] = _redact_section(kinds[name], section, registry)
+        else:
+            redacted[name] = redact(ServiceSection if name == "service" else Secret, section)
+    return redacted
+
+
+def _redact_section(kind: Kind, section: dict[str, Any], registry: Registry) -> dict[str, Any]:
+    redacted: dict[str, Any] = {}
+    for text, value in section.items():
+        try:
+            config = registry.find(kind, ComponentID.parse(text).type).factory.config
+        except CollectorError:
+            config = Secret
+        redacted[text] = redact(config, value)
+    return redacted
+
+
+def redact(annotation: Any, value: Any) -> Any:
+    """Return value, which belongs to a field of type annotation, with each secret in it replaced."""
+    annotation, _ = split_optional(annotation)
+    if value is None:
+        return None
+    if annotation is Secret or annotation is Any:
+        if isinstance(value, dict):
+            return {key: redact(Secret, item) for key, item in value.items()}
+        return [redact(Secret, item) for item in value] if isinstance(value, list) else HIDDEN
+    if dataclasses.is_dataclass(annotation) and isinstance(value, dict):
+        keys = keys_of(annotation)  # type: ignore[arg-type]
+        return {
+            name: redact(keys[name].annotation if name in keys else Secret, item)
+            for name, item in value.items()
+        }
+    origin = get_origin(annotation)
+    if origin is tuple and isinstance(value, list):
+        return [redact(get_args(annotation)[0], item) for item in value]
+    if origin is dict and isinstance(value, dict):
+        return {key: redact(get_args(annotation)[1], item) for key, item in value.items()}
+    return value

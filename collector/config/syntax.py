@@ -1,0 +1,221 @@
+"""YAML text to plain values, with the line of every key, as the Collector's parser reads it.
+
+Typing is YAML 1.2 with what go-yaml v3 keeps of 1.1: `yes`, `no`, `on` and dates are text; `017` and `0o17` are
+octal; `_` may stand between digits; `<<` merges maps. Beyond that parser, everything is bounded: nesting, and what
+anchors may multiply.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any, NamedTuple
+
+import yaml
+
+from collector.errors import CollectorError
+
+MAX_DEPTH = 100
+MAX_VALUES = 100_000
+
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_WORDS: dict[str, Any] = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+    **dict.fromkeys((".nan", ".NaN", ".NAN"), math.nan),
+    **dict.fromkeys((".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF"), math.inf),
+    **dict.fromkeys(("-.inf", "-.Inf", "-.INF"), -math.inf),
+}
+_INT = re.compile(
+    r"(?P<sign>[-+]?)(?:0[xX](?P<hex>[0-9a-fA-F]+)|0[oO]?(?P<oct>[0-7]+)|0[bB](?P<bin>[01]+)|(?P<dec>0|[1-9][0-9]*))\Z"
+)
+_BASES = {"hex": 16, "oct": 8, "bin": 2, "dec": 10}
+_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?\Z")
+_MAX_INT_LENGTH = 70
+_TAG = "tag:yaml.org,2002:"
+_TAG_TYPES: dict[str, Any] = {
+    "null": (type(None),),
+    "bool": (bool,),
+    "int": (int,),
+    "float": (int, float),
+}
+
+
+class InvalidYAML(CollectorError):
+    """Text that is no YAML, or YAML that says nothing; line counts from 1."""
+
+    def __init__(self, message: str, line: int) -> None:
+        self.message = message
+        self.line = line
+        super().__init__(f"line {line}: {message}")
+
+
+class Parsed(NamedTuple):
+    """A value, and for each path in it (`a::b::0`) the line on which it begins."""
+
+    value: Any
+    lines: dict[str, int]
+
+
+def parse(text: str) -> Parsed:
+    """Return the only document of text; None when there is none.
+
+    Raises:
+        InvalidYAML: the text cannot be read.
+    """
+    try:
+        return _Builder(text).build()
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        raise InvalidYAML(str(error.problem), mark.line + 1 if mark else 1) from error
+    except yaml.YAMLError as error:
+        raise InvalidYAML(getattr(error, "reason", None) or str(error), 1) from error
+    except UnicodeError as error:
+        raise InvalidYAML("the text is not valid Unicode", 1) from error
+
+
+def join(path: str, key: object) -> str:
+    """Return the path of key in the map or list at path."""
+    return f"{path}::{key}" if path else str(key)
+
+
+class _Anchored(NamedTuple):
+    value: Any
+    n_values: int
+    height: int
+
+
+class _Builder:
+    # Works on the parser's events: composing and constructing in PyYAML knows no bounds and other types.
+
+    def __init__(self, text: str) -> None:
+        self._loader = _Loader(text)
+        self._lines: dict[str, int] = {}
+        self._anchors: dict[str, _Anchored] = {}
+        self._n_values = 0
+        self._deepest = 0
+
+    def build(self) -> Parsed:
+        self._next()
+        value = None
+        if self._loader.check_event(yaml.DocumentStartEvent):
+            self._next()
+            value = self._value(self._next(), "", 0)
+            self._next()
+        event = self._next()
+        if not isinstance(event, yaml.StreamEndEvent):
+            raise InvalidYAML("expected one document, found another", _line(event))
+        return Parsed(value, self._lines)
+
+    def _next(self) -> Any:
+        return self._loader.get_event()
+
+    def _value(self, event: Any, path: str, depth: int) -> Any:
+        self._lines[path] = _line(event)
+        if isinstance(event, yaml.AliasEvent):
+            return self._alias(event, depth)
+        self._reach(depth, 1, event)
+        n_before, deepest_before = self._n_values, self._deepest
+        self._deepest = depth
+        if isinstance(event, yaml.ScalarEvent):
+            value = _scalar(event)
+        elif isinstance(event, yaml.SequenceStartEvent):
+            value = self._sequence(path, depth)
+        else:
+            value = self._mapping(path, depth)
+        if event.anchor:
+            self._anchors[event.anchor] = _Anchored(
+                value, self._n_values - n_before + 1, self._deepest - depth
+            )
+        self._deepest = max(self._deepest, deepest_before)
+        return value
+
+    def _alias(self, event: Any, depth: int) -> Any:
+        # The value is shared, but counted as often as it is used: others walk it that often.
+        anchored = self._anchors.get(event.anchor)
+        if anchored is None:
+            raise InvalidYAML(f'unknown anchor "{event.anchor}" referenced', _line(event))
+        self._reach(depth + anchored.height, anchored.n_values, event)
+        return anchored.value
+
+    def _reach(self, depth: int, n_values: int, event: Any) -> None:
+        self._n_values += n_values
+        self._deepest = max(self._deepest, depth)
+        if self._n_values > MAX_VALUES:
+            raise InvalidYAML(f"more than {MAX_VALUES} values", _line(event))
+        if depth > MAX_DEPTH:
+            raise InvalidYAML(f"nested deeper than {MAX_DEPTH} levels", _line(event))
+
+    def _sequence(self, path: str, depth: int) -> list[Any]:
+        items: list[Any] = []
+        while not isinstance(event := self._next(), yaml.SequenceEndEvent):
+            items.append(self._value(event, join(path, len(items)), depth + 1))
+        return items
+
+    def _mapping(self, path: str, depth: int) -> dict[str, Any]:
+        items: dict[str, Any] = {}
+        merged: dict[str, Any] = {}
+        key_lines: dict[str, int] = {}
+        while not isinstance(event := self._next(), yaml.MappingEndEvent):
+            line = _line(event)
+            if isinstance(event, yaml.ScalarEvent) and event.value == "<<" and event.implicit[0]:
+                merged = {**self._merge(self._value(self._next(), path, depth + 1), line), **merged}
+                continue
+            key = self._key(event)
+            if key in key_lines:
+                raise InvalidYAML(f'key "{key}" is already defined at line {key_lines[key]}', line)
+            key_lines[key] = line
+            below = join(path, key)
+            items[key] = self._value(self._next(), below, depth + 1)
+            self._lines[below] = line
+        return {**merged, **items}
+
+    def _key(self, event: Any) -> str:
+        if isinstance(event, yaml.ScalarEvent):
+            return str(event.value)
+        raise InvalidYAML("a key must be text", _line(event))
+
+    def _merge(self, value: Any, line: int) -> dict[str, Any]:
+        merged: dict[str, Any] = {}
+        for item in reversed(value if isinstance(value, list) else [value]):
+            if not isinstance(item, dict):
+                raise InvalidYAML("map merge requires map or sequence of maps as the value", line)
+            merged.update(item)
+        return merged
+
+
+def _line(event: Any) -> int:
+    return int(event.start_mark.line) + 1
+
+
+def _scalar(event: Any) -> Any:
+    text = event.value
+    tag = event.tag
+    if tag is None or event.implicit[0]:
+        return resolve(text) if event.implicit[0] else text
+    name = tag.removeprefix(_TAG)
+    if tag == "!" or name == "str":
+        return text
+    value = resolve(text)
+    if name not in _TAG_TYPES or not isinstance(value, _TAG_TYPES[name]):
+        raise InvalidYAML(f"cannot read {text[:60]!r} as {tag.replace(_TAG, '!!')}", _line(event))
+    return float(value) if name == "float" else value
+
+
+def resolve(text: str) -> Any:
+    """Return the value of an unquoted scalar: None, a bool, a number, or text itself."""
+    if text in _WORDS:
+        return _WORDS[text]
+    if text[0] not in "+-.0123456789":
+        return text
+    plain = text.replace("_", "")
+    whole = _INT.match(plain) if len(plain) <= _MAX_INT_LENGTH else None
+    if whole is not None:
+        base = str(whole.lastgroup)
+        value = int(whole["sign"] + whole[base], _BASES[base])
+        if -(2**63) <= value < 2**64:
+            return value
+    if _FLOAT.match(plain) and math.isfinite(number := float(plain)):
+        return number
+    return text

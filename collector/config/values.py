@@ -1,0 +1,85 @@
+"""Texts that stand for values: durations as Go writes them, and the nearest of known words.
+
+Source: Go, package time, ParseDuration and Duration.String.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from collector.config.fields import Duration
+
+_UNITS_NS = {
+    "ns": 1,
+    "us": 1_000,
+    "\N{MICRO SIGN}s": 1_000,
+    "\N{GREEK SMALL LETTER MU}s": 1_000,
+    "ms": 1_000_000,
+    "s": 1_000_000_000,
+    "m": 60_000_000_000,
+    "h": 3_600_000_000_000,
+}
+_PART = re.compile(r"(?P<whole>[0-9]*)(?:\.(?P<fraction>[0-9]*))?(?P<unit>[^0-9.]*)")
+_MAX_NS = 2**63 - 1
+_MAX_LENGTH = 64
+
+
+def parse_duration(text: str) -> Duration:
+    """Return the seconds of text, such as `200ms` or `1h2m3.5s`.
+
+    Raises:
+        ValueError: in Go's words, such as `missing unit in duration "5"`.
+    """
+    total_ns = 0
+    position = 1 if text[:1] in ("-", "+") else 0
+    if text[position:] == "0":
+        return Duration(0.0)
+    if position == len(text) or len(text) > _MAX_LENGTH:
+        raise ValueError(f'invalid duration "{text[:_MAX_LENGTH]}"')
+    while position < len(text):
+        part = _PART.match(text, position)
+        if part is None or not (part["whole"] or part["fraction"]):
+            raise ValueError(f'invalid duration "{text}"')
+        if not part["unit"]:
+            raise ValueError(f'missing unit in duration "{text}"')
+        unit_ns = _UNITS_NS.get(part["unit"])
+        if unit_ns is None:
+            raise ValueError(f'unknown unit "{part["unit"]}" in duration "{text}"')
+        fraction = part["fraction"] or ""
+        total_ns += int((part["whole"] or "0") + fraction) * unit_ns // 10 ** len(fraction)
+        position = part.end()
+    if total_ns > _MAX_NS:
+        raise ValueError(f'invalid duration "{text}"')
+    return Duration((-total_ns if text[0] == "-" else total_ns) / 1e9)
+
+
+def format_duration(seconds: float) -> str:
+    """Return seconds as a duration text, exact to the nanosecond: `1h2m3.5s`, `200ms`, `0s`."""
+    total_ns = round(abs(seconds) * 1e9)
+    sign = "-" if seconds < 0 and total_ns else ""
+    if total_ns == 0:
+        return "0s"
+    for unit in ("ns", "us", "ms"):
+        if total_ns < _UNITS_NS[unit] * 1000:
+            return sign + _decimal(total_ns, _UNITS_NS[unit]) + unit
+    hours, rest_ns = divmod(total_ns, _UNITS_NS["h"])
+    minutes, rest_ns = divmod(rest_ns, _UNITS_NS["m"])
+    parts = [f"{hours}h"] if hours else []
+    if hours or minutes:
+        parts.append(f"{minutes}m")
+    parts.append(_decimal(rest_ns, _UNITS_NS["s"]) + "s")
+    return sign + "".join(parts)
+
+
+def _decimal(value: int, unit: int) -> str:
+    whole, rest = divmod(value, unit)
+    digits = len(str(unit)) - 1
+    return f"{whole}.{rest:0{digits}}".rstrip("0") if rest else str(whole)
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """Return the known word that word was probably meant to be."""
+    from difflib import get_close_matches  # needed for errors only
+
+    return next(iter(get_close_matches(word, list(known), n=1, cutoff=0.6)), None)

@@ -1,0 +1,139 @@
+"""Tell probes over HTTP whether the collector takes requests.
+
+Source: OpenTelemetry Collector, `health_check` extension.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from collector.component import AdminRequest, AdminResponse, AdminServer, Factory, Settings, Stability
+from collector.config.fields import Duration, option
+
+if TYPE_CHECKING:
+    from collector.telemetry.instruments import Sample
+
+_NEVER = "0001-01-01T00:00:00Z"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ResponseBody:
+    """What is answered instead of the JSON status."""
+
+    healthy: str = option("", doc="Body of the answer 200.")
+    unhealthy: str = option("", doc="Body of the answer 503.")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class CheckCollectorPipeline:
+    """Accepted and without effect, as in the Collector."""
+
+    enabled: bool = option(False, doc="No effect.")
+    interval: Duration = option(300.0, doc="No effect.")
+    exporter_failure_threshold: int = option(5, doc="No effect.")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """The Collector's keys, without those for TLS, authentication and CORS."""
+
+    endpoint: str = option("localhost:13133", doc="host:port to listen on.")
+    path: str = option("/", doc="Path that is answered; one that ends in / with all below it.")
+    response_body: ResponseBody | None = option(None, doc="Answer these texts instead of the JSON status.")
+    check_collector_pipeline: CheckCollectorPipeline = option(
+        factory=CheckCollectorPipeline, doc="Accepted and without effect, as in the Collector."
+    )
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        """Yield what is wrong, in the Collector's words."""
+        if not self.endpoint:
+            yield "", "bad config: endpoint must be specified"
+        if not self.path.startswith("/"):
+            yield "", "bad config: path must start with /"
+
+
+class HealthCheck:
+    """Answers 200 from the start of all pipelines to the beginning of shutdown, else 503."""
+
+    def __init__(self, config: Config, settings: Settings, now: Callable[[], float] = time.time) -> None:
+        self._config = config
+        self._serve = settings.serve
+        self._clock = settings.clock
+        self._now = now
+        self._ready_s: float | None = None
+        self._up_since = _NEVER
+        self._server: AdminServer | None = None
+
+    def start(self) -> None:
+        """Listen."""
+        self._server = self._serve(self._config.endpoint, {self._config.path: self.answer})
+
+    def ready(self) -> None:
+        """Answer 200 from now on."""
+        self._up_since = _format_time(self._now())
+        self._ready_s = self._clock()
+
+    def not_ready(self) -> None:
+        """Answer 503 from now on."""
+        self._ready_s = None
+
+    def shutdown(self, deadline_s: float) -> None:
+        """Stop listening."""
+        if self._server is not None:
+            self._server.shutdown(deadline_s)
+
+    def samples(self) -> Iterable[Sample]:
+        """Return nothing."""
+        return ()
+
+    def answer(self, _request: AdminRequest) -> AdminResponse:
+        """Answer a probe, whatever its method."""
+        ready_s = self._ready_s
+        is_ready = ready_s is not None
+        status = 200 if is_ready else 503
+        texts = self._config.response_body
+        if texts is not None:
+            body = texts.healthy if is_ready else texts.unhealthy
+            return AdminResponse(status, "text/plain; charset=utf-8", body.encode())
+        fields = {
+            "status": "Server available" if is_ready else "Server not available",
+            "upSince": self._up_since if is_ready else _NEVER,
+            "uptime": "" if ready_s is None else format_duration(self._clock() - ready_s),
+        }
+        return AdminResponse(status, "application/json", json.dumps(fields, separators=(",", ":")).encode())
+
+
+def format_duration(duration_s: float) -> str:
+    """Return duration_s, >= 0, as Go prints a duration: `1h2m3.5s`, `203ms`, `0s`."""
+    nanoseconds = round(duration_s * 1e9)
+    if nanoseconds < 1_000_000_000:
+        for unit, size in (("ms", 1_000_000), ("µs", 1_000), ("ns", 1)):
+            if nanoseconds >= size:
+                return _trim(nanoseconds, size) + unit
+        return "0s"
+    minutes, nanoseconds = divmod(nanoseconds, 60_000_000_000)
+    hours, minutes = divmod(minutes, 60)
+    text = _trim(nanoseconds, 1_000_000_000) + "s"
+    if hours or minutes:
+        text = f"{minutes}m{text}"
+    return f"{hours}h{text}" if hours else text
+
+
+def _trim(nanoseconds: int, size: int) -> str:
+    whole, rest = divmod(nanoseconds, size)
+    digits = str(rest + size)[1:].rstrip("0") if size > 1 else ""
+    return f"{whole}.{digits}" if digits else str(whole)
+
+
+def _format_time(time_s: float) -> str:
+    whole_s = int(time_s)
+    fraction = f"{int((time_s - whole_s) * 1e9):09d}".rstrip("0")
+    date = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole_s))
+    return f"{date}.{fraction}Z" if fraction else f"{date}Z"
+
+
+factory = Factory(config=Config, create=HealthCheck, signals=frozenset(), stability=Stability.BETA)

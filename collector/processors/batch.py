@@ -1,0 +1,166 @@
+"""Gather items into batches by count, size and time.
+
+Differs from the Collector in two things: a batch that the next consumer refuses is kept and tried again instead of
+lost, so that nothing acknowledged goes missing; and a batch has a limit in bytes, so that a gRPC receiver with the
+default limit of 4 MiB takes it.
+
+Source: OpenTelemetry Collector, `batch` processor.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from collector.component import Factory, Settings, Stability
+from collector.config.fields import Duration, option
+from collector.ids import Signal
+from collector.native.pipeline import Batch
+from collector.telemetry.instruments import Instrument, Sample
+
+if TYPE_CHECKING:
+    from collector.native.pipeline import Consumer
+
+_SIZE_SEND = Instrument(
+    "otelcol_processor_batch_batch_size_trigger_send",
+    "counter",
+    "Number of times the batch was sent due to a size trigger.",
+)
+_TIMEOUT_SEND = Instrument(
+    "otelcol_processor_batch_timeout_trigger_send",
+    "counter",
+    "Number of times the batch was sent due to a timeout trigger.",
+)
+_SEND_SIZE = Instrument(
+    "otelcol_processor_batch_batch_send_size", "histogram", "Number of units in the batch."
+)
+_CARDINALITY = Instrument(
+    "otelcol_processor_batch_metadata_cardinality",
+    "gauge",
+    "Number of distinct metadata value combinations being processed.",
+)
+_INCOMING = Instrument(
+    "otelcol_processor_incoming_items", "counter", "Number of items passed to the processor."
+)
+_OUTGOING = Instrument(
+    "otelcol_processor_outgoing_items", "counter", "Number of items emitted from the processor."
+)
+_BYTES_SEND = Instrument(
+    "spansieve_processor_batch_bytes_trigger_send",
+    "counter",
+    "Number of times the batch was sent because its bytes reached the limit.",
+)
+_PENDING = Instrument(
+    "spansieve_processor_pending_items", "gauge", "Number of items taken in and not yet passed on."
+)
+_FAILED = Instrument(
+    "spansieve_processor_failed_items", "counter", "Number of items lost in the processor by an error."
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """The Collector's keys and one of ours."""
+
+    timeout: Duration = option(0.2, doc="Pass on what is there after this time; 0 gathers nothing.")
+    send_batch_size: int = option(
+        8192,
+        doc="Pass on as soon as so many items are there; 0 gathers nothing.",
+        unit="items",
+        minimum=0,
+        maximum=0xFFFFFFFF,
+    )
+    send_batch_max_size: int = option(
+        0, doc="Split larger batches; 0 is no limit.", unit="items", minimum=0, maximum=0xFFFFFFFF
+    )
+    metadata_keys: tuple[str, ...] = option(
+        (), doc="Batch separately for each combination of the values of these client metadata keys."
+    )
+    metadata_cardinality_limit: int = option(
+        1000, doc="Combinations at most, with metadata_keys.", minimum=0, maximum=0xFFFFFFFF
+    )
+    # 4 MiB less a margin for what a proxy or a later hop may add to a request.
+    send_batch_max_bytes: int = option(
+        4_000_000,
+        doc="Split batches that would be larger when serialized, unless one item alone is; 0 is no limit. "
+        "The default fits gRPC's default limit of 4 MiB a message.",
+        unit="bytes",
+        minimum=0,
+        maximum=0xFFFFFFFF,
+        ours=True,
+    )
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        """Yield what is wrong between fields, in the Collector's words."""
+        if 0 < self.send_batch_max_size < self.send_batch_size:
+            yield "", "send_batch_max_size must be greater or equal to send_batch_size"
+        if self.timeout < 0:
+            yield "", "timeout must be greater or equal to 0"
+        seen = set()
+        for key in self.metadata_keys:
+            if key.lower() in seen:
+                yield "", f'duplicate entry in metadata_keys: "{key.lower()}" (case-insensitive)'
+            seen.add(key.lower())
+        if self.metadata_keys:
+            yield "metadata_keys", "not supported yet; leave it out to batch all clients together"
+
+
+class BatchProcessor:
+    """A native batch in front of the next consumers."""
+
+    def __init__(self, config: Config, settings: Settings) -> None:
+        if settings.signal is None:
+            raise ValueError("a processor has a signal")
+        self._config = config
+        self._runtime = settings.runtime
+        self._signal = settings.signal
+        self._log = settings.log
+        self._processor = (("processor", str(settings.id)),)
+        self._batch: Batch | None = None
+
+    def connect(self, outputs: Sequence[Consumer]) -> Consumer:
+        """Return the batch in front of outputs."""
+        config = self._config
+        self._batch = Batch(
+            self._runtime,
+            self._signal,
+            outputs,
+            timeout_s=config.timeout,
+            send_batch_size=config.send_batch_size,
+            send_batch_max_size=config.send_batch_max_size,
+            send_batch_max_bytes=config.send_batch_max_bytes,
+        )
+        return self._batch
+
+    def start(self) -> None:
+        """Do nothing: the batch's thread runs since it was connected."""
+
+    def shutdown(self, deadline_s: float) -> None:
+        """Pass on what is gathered."""
+        if self._batch is not None and not self._batch.drain(deadline_s):
+            self._log.error(
+                "items lost", items=int(self._batch.stats().failed_items), error="drain timed out"
+            )
+
+    def samples(self) -> Iterator[Sample]:
+        """Return the batch's metrics; those of all its pipelines add up under one processor, as in the Collector."""
+        if self._batch is None:
+            return
+        stats = self._batch.stats()
+        sent, pending, failed = int(stats.sent_items), int(stats.pending_items), int(stats.failed_items)
+        yield Sample(_SIZE_SEND, self._processor, int(stats.size_trigger_send))
+        yield Sample(_TIMEOUT_SEND, self._processor, int(stats.timeout_trigger_send))
+        yield Sample(_BYTES_SEND, self._processor, int(stats.bytes_trigger_send))
+        yield Sample(_SEND_SIZE, (*self._processor, ("le", "+Inf")), int(stats.sent_batches), "_bucket")
+        yield Sample(_SEND_SIZE, self._processor, sent, "_sum")
+        yield Sample(_SEND_SIZE, self._processor, int(stats.sent_batches), "_count")
+        yield Sample(_CARDINALITY, self._processor, 1)
+        labels = (*self._processor, ("otel_signal", self._signal.value))
+        yield Sample(_INCOMING, labels, sent + pending + failed)
+        yield Sample(_OUTGOING, labels, sent)
+        yield Sample(_PENDING, labels, pending)
+        yield Sample(_FAILED, labels, failed)
+
+
+factory = Factory(config=Config, create=BatchProcessor, signals=frozenset(Signal), stability=Stability.BETA)

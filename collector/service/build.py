@@ -1,0 +1,291 @@
+"""From a graph to wired components: makes each instance, or keeps the one of the running collector.
+
+Everything native is built back to front. On a reload an instance is kept, with its queue, its sockets and its
+counters, when its factory, its configuration and what it is wired to are what they were.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from collector.component import Factory, Loop, Settings
+from collector.errors import CollectorError, StartError
+from collector.ids import ComponentID, Kind, Signal
+from collector.native.pipeline import Pipeline, join
+from collector.service.admin import AdminServer, Routes
+from collector.service.graph import Graph, Node, PipelinePlan
+from collector.service.listeners import Listeners, ListenerView
+from collector.service.table_stage import TableStage
+from collector.telemetry.instruments import Instrument, Sample
+
+if TYPE_CHECKING:
+    from collector.config.document import Document, PipelineID
+    from collector.native.pipeline import Consumer
+    from collector.native.runtime import Runtime
+    from collector.service.admin import HttpServer
+    from collector.telemetry.logs import Log
+
+INCOMING = Instrument(
+    "otelcol_processor_incoming_items", "counter", "Number of items passed to the processor."
+)
+OUTGOING = Instrument(
+    "otelcol_processor_outgoing_items", "counter", "Number of items emitted from the processor."
+)
+
+
+class Entry(NamedTuple):
+    """A configured component: what makes it, and from what."""
+
+    factory: Factory
+    config: Any
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """What all components of a collector share.
+
+    Attributes:
+        make_server: from a listening file descriptor to a running native server for operators.
+    """
+
+    runtime: Runtime
+    loop: Loop
+    listeners: Listeners
+    log: Log
+    clock: Callable[[], float]
+    make_server: Callable[[int], HttpServer]
+
+
+class Instance:
+    """A component of the running graph, with what it was made from and what it is wired to.
+
+    Attributes:
+        consumer: what is in front of it; None for op processors, receivers and extensions.
+        outputs: what a stage or a connector passes on to; None while it is not wired.
+        routes: what a receiver passes each signal on to.
+    """
+
+    __slots__ = ("component", "consumer", "entry", "is_started", "listeners", "node", "outputs", "routes")
+
+    def __init__(self, node: Node, entry: Entry, component: Any, listeners: ListenerView) -> None:
+        self.node = node
+        self.entry = entry
+        self.component = component
+        self.listeners = listeners
+        self.consumer: Consumer | None = getattr(component, "consumer", None)
+        self.outputs: tuple[Consumer, ...] | None = None
+        self.routes: dict[Signal, tuple[Consumer, ...]] = {}
+        self.is_started = False
+
+    def connect(self, outputs: tuple[Consumer, ...]) -> Consumer:
+        """Put a stage or a connector in front of outputs, once; return the consumer to push to."""
+        if self.consumer is None:
+            self.consumer = self.component.connect(outputs)
+            self.outputs = outputs
+        return self.consumer
+
+    def start(self) -> None:
+        """Start the component.
+
+        Raises:
+            StartError: in the Collector's words.
+        """
+        try:
+            self.component.start()
+        except (CollectorError, OSError) as error:
+            cause = _cause(error)
+            message = (
+                f'failed to start extensions: failed to start extension "{self.node.id}": {cause}'
+                if self.node.kind is Kind.EXTENSION
+                else f'cannot start pipelines: failed to start "{self.node.id}" {self.node.kind.singular}: {cause}'
+            )
+            raise StartError(self.node.id, message) from error
+        self.is_started = True
+
+    def publish(self, routes: Mapping[Signal, tuple[Consumer, ...]]) -> None:
+        """Route a receiver's signals, leaving alone those whose route stays."""
+        for signal in Signal:
+            outputs = routes.get(signal, ())
+            if self.routes.get(signal, ()) != outputs:
+                self.component.publish(signal, join(signal, outputs) if outputs else None)
+                self.routes[signal] = outputs
+
+    def samples(self) -> Iterator[Sample]:
+        """Return the component's metrics, and for an op what came to it and what it let pass."""
+        yield from self.component.samples()
+        op = getattr(self.component, "op", None)
+        if op is not None and self.node.signal is not None:
+            labels = (("processor", str(self.node.id)), ("otel_signal", self.node.signal.value))
+            yield Sample(INCOMING, labels, op.incoming_items)
+            yield Sample(OUTGOING, labels, op.outgoing_items)
+
+
+class _OpChain(NamedTuple):
+    """Neighbouring op processors, which share one pass over each request."""
+
+    ops: tuple[Any, ...]
+    outputs: tuple[Consumer, ...]
+    consumer: Consumer
+
+
+class Running(NamedTuple):
+    """The components of one configuration, wired.
+
+    Attributes:
+        chains: native pipelines by the processors that they run.
+        routes: what each receiver is to pass on to; published once everything behind it has started.
+    """
+
+    graph: Graph
+    instances: Mapping[Node, Instance]
+    chains: Mapping[tuple[Node, ...], _OpChain]
+    routes: Mapping[Node, Mapping[Signal, tuple[Consumer, ...]]]
+
+    def start_order(self) -> list[Instance]:
+        """Return extensions, exporters, what is in the pipelines from the back, receivers."""
+        order = [node for node in self.instances if node.kind is Kind.EXTENSION]
+        order += [node for node in self.instances if node.kind is Kind.EXPORTER]
+        for level in reversed(self.graph.levels):
+            for parts in level:
+                order += [*parts.connectors, *reversed(parts.processors)]
+        order += self.graph.receivers
+        return [self.instances[node] for node in dict.fromkeys(order)]
+
+
+NOTHING = Running(Graph((), {}, {}), {}, {}, {})
+
+
+def build(
+    document: Document, graph: Graph, host: Host, previous: Running, extra: Mapping[ComponentID, Entry]
+) -> Running:
+    """Make the components of document, keeping those of previous that need no change.
+
+    Args:
+        extra: extensions of the service itself, in front of those that document names.
+
+    Raises:
+        StartError: a component cannot be made.
+    """
+    builder = _Builder(document, graph, host, previous)
+    for id, entry in extra.items():
+        builder.make(Node(Kind.EXTENSION, id), entry)
+    for id in document.service.extensions:
+        builder.make(Node(Kind.EXTENSION, id), document.extensions[id])
+    for level in reversed(graph.levels):
+        for parts in level:
+            builder.build_pipeline(parts)
+    routes = {}
+    for node, pipelines in graph.receivers.items():
+        builder.make(node, document.receivers[node.id])
+        routes[node] = {
+            signal: tuple(output for id in ids for output in builder.fronts[id])
+            for signal, ids in pipelines.items()
+        }
+    return Running(graph, builder.instances, builder.chains, routes)
+
+
+class _Builder:
+    def __init__(self, document: Document, graph: Graph, host: Host, previous: Running) -> None:
+        self.instances: dict[Node, Instance] = {}
+        self.chains: dict[tuple[Node, ...], _OpChain] = {}
+        self.fronts: dict[PipelineID, tuple[Consumer, ...]] = {}
+        self._document = document
+        self._graph = graph
+        self._host = host
+        self._previous = previous
+
+    def make(self, node: Node, entry: Any) -> Instance:
+        """Return the instance of node: of this build, of the running collector, or a new one."""
+        if node not in self.instances:
+            old = self._previous.instances.get(node)
+            is_same = old is not None and old.entry == (entry.factory, entry.config)
+            self.instances[node] = old if old is not None and is_same else self._create(node, entry)
+        return self.instances[node]
+
+    def build_pipeline(self, parts: PipelinePlan) -> None:
+        outputs = tuple(self._exporter(node) for node in parts.exporters)
+        outputs += tuple(self._connector(node) for node in parts.connectors)
+        ops: list[Node] = []
+        for node in reversed(parts.processors):
+            entry = self._document.processors[node.id]
+            instance = self.make(node, entry)
+            if hasattr(instance.component, "op"):
+                ops.insert(0, node)
+                continue
+            outputs = self._chain(ops, outputs)
+            ops = []
+            outputs = (self._wire(instance, outputs),)
+        self.fronts[parts.id] = self._chain(ops, outputs)
+
+    def _exporter(self, node: Node) -> Consumer:
+        consumer = self.make(node, self._document.exporters[node.id]).consumer
+        assert consumer is not None  # noqa: S101 the contract of exporters
+        return consumer
+
+    def _connector(self, node: Node) -> Consumer:
+        outputs = tuple(output for id in self._graph.connectors[node] for output in self.fronts[id])
+        return self._wire(self.make(node, self._document.connectors[node.id]), outputs)
+
+    def _wire(self, instance: Instance, outputs: tuple[Consumer, ...]) -> Consumer:
+        if instance.outputs not in (None, outputs):
+            # Wired to what is no longer behind it; the old one drains there, a new one takes over.
+            instance = self._create(instance.node, instance.entry)
+            self.instances[instance.node] = instance
+        return instance.connect(outputs)
+
+    def _chain(self, nodes: Sequence[Node], outputs: tuple[Consumer, ...]) -> tuple[Consumer, ...]:
+        if not nodes:
+            return outputs
+        key = tuple(nodes)
+        ops = tuple(self.instances[node].component.op for node in nodes)
+        chain = self._previous.chains.get(key)
+        if chain is None or (chain.ops, chain.outputs) != (ops, outputs):
+            signal = nodes[0].pipeline.signal  # type: ignore[union-attr]
+            chain = _OpChain(ops, outputs, Pipeline(signal, ops, join(signal, outputs)))
+        self.chains[key] = chain
+        return (chain.consumer,)
+
+    def _create(self, node: Node, entry: Any) -> Instance:
+        host = self._host
+        log = host.log.bind(**_log_fields(node))
+        listeners = host.listeners.view(f"{node.kind.value}::{node.id}", log)
+
+        def serve(endpoint: str, routes: Routes) -> AdminServer:
+            return AdminServer(
+                endpoint, routes, listeners=listeners, loop=host.loop, log=log, make_server=host.make_server
+            )
+
+        settings = Settings(
+            id=node.id,
+            signal=node.signal,
+            runtime=host.runtime,
+            log=log,
+            clock=host.clock,
+            loop=host.loop,
+            listeners=listeners,
+            serve=serve,
+        )
+        try:
+            component = entry.factory.create(entry.config, settings)
+        except CollectorError as error:
+            place = f', in pipeline "{node.pipeline}"' if node.pipeline else ""
+            message = f'failed to build pipelines: failed to create "{node.id}" {node.kind.singular}{place}: {_cause(error)}'
+            raise StartError(node.id, message) from error
+        if hasattr(component, "process"):
+            component = TableStage(component, settings)
+        return Instance(node, Entry(entry.factory, entry.config), component, listeners)
+
+
+def _cause(error: Exception) -> str:
+    return error.message if isinstance(error, StartError) else str(error)
+
+
+def _log_fields(node: Node) -> dict[str, str]:
+    fields = {"otelcol.component.id": str(node.id), "otelcol.component.kind": node.kind.singular}
+    if node.pipeline is not None:
+        fields["otelcol.pipeline.id"] = str(node.pipeline)
+    if node.signal is not None:
+        fields["otelcol.signal"] = node.signal.value
+    return fields

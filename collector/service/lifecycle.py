@@ -1,0 +1,208 @@
+"""The life of a running collector: start, reload without refusing a request, drain within a deadline."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from collector.component import Factory, Stability
+from collector.errors import StartError
+from collector.ids import ComponentID, Kind
+from collector.service import graph as graphs
+from collector.service.build import NOTHING, Entry, Host, Instance, Running, build
+from collector.service.graph import Graph, Node
+from collector.service.metrics import MetricsServer, Page, make_page
+from collector.telemetry.instruments import Instrument, Sample
+from collector.telemetry.process import ProcessMetrics
+
+if TYPE_CHECKING:
+    from collector.config.document import Document
+
+# By which share of the shutdown timeout each kind must be done; what one leaves unused, the next may use.
+_RECEIVERS_END = 0.3
+_PIPELINES_END = 0.6
+_EXPORTERS_END = 0.95
+_GRACE_S = 0.2  # for a component that was given no time to notice
+
+_METRICS_ID = ComponentID("telemetry", "metrics")
+
+_Series = tuple[Instrument, tuple[tuple[str, str], ...], str]
+
+
+class Service:
+    """Builds the components of a document and runs them.
+
+    `start`, `reload` and `shutdown` are called one at a time; `samples` and `not_ready` from any thread.
+    """
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._log = host.log
+        self._lock = threading.Lock()
+        self._running = NOTHING
+        self._leaving: list[Instance] = []
+        self._totals: dict[_Series, float] = {}
+        self._drains: list[threading.Thread] = []
+        self._shutdown_timeout_s = 0.0
+        self._instance_id = str(uuid.uuid4())
+        self._process = ProcessMetrics(host.runtime, host.clock)
+        self._metrics_factory = Factory(
+            config=Page,
+            create=lambda config, settings: MetricsServer(config, settings, self.samples),
+            signals=frozenset(),
+            stability=Stability.STABLE,
+        )
+
+    def start(self, document: Document) -> None:
+        """Start the components of document, the first one.
+
+        Raises:
+            StartError: a component cannot start; those that had are shut down.
+        """
+        self._switch(document)
+
+    def reload(self, document: Document) -> None:
+        """Run document from now on; what it leaves as it was runs on untouched.
+
+        Nothing is refused meanwhile: receivers are given new routes only when all that is behind those has
+        started, and what is left over then drains in the background.
+
+        Raises:
+            StartError: a component cannot start; all runs on as before.
+        """
+        old, left_over = self._switch(document)
+        self._log.info(
+            "Configuration reloaded.",
+            kept=len(old.instances) - len(left_over),
+            started=len(self._running.instances) - len(old.instances) + len(left_over),
+            stopped=len(left_over),
+        )
+        if left_over:
+            drain = threading.Thread(
+                target=self._shut_down,
+                args=(old.graph, left_over, self._shutdown_timeout_s),
+                name="drain",
+                daemon=True,
+            )
+            self._drains = [*(thread for thread in self._drains if thread.is_alive()), drain]
+            drain.start()
+
+    def not_ready(self) -> None:
+        """Tell the extensions that the collector is about to shut down."""
+        for instance in self._running.instances.values():
+            if hasattr(instance.component, "not_ready"):
+                instance.component.not_ready()
+
+    def shutdown(self) -> None:
+        """Shut down from receivers to extensions, passing on what was taken in, within the shutdown timeout."""
+        end_s = self._host.clock() + self._shutdown_timeout_s
+        with self._lock:
+            running, self._running = self._running, NOTHING
+            instances = list(running.instances.values())
+            self._leaving += instances
+        self._shut_down(running.graph, instances, self._shutdown_timeout_s)
+        for drain in self._drains:
+            drain.join(max(0.0, end_s - self._host.clock()))
+
+    def samples(self) -> list[Sample]:
+        """Return the metrics of the process, of what runs, of what drains, and what the departed had counted."""
+        with self._lock:
+            instances = [*self._running.instances.values(), *self._leaving]
+            totals = [Sample(*series[:2], value, series[2]) for series, value in self._totals.items()]
+        return [
+            *self._process.samples(),
+            *(sample for instance in instances for sample in instance.samples()),
+            *totals,
+        ]
+
+    def _switch(self, document: Document) -> tuple[Running, list[Instance]]:
+        """Build and start document, publish its routes; return what ran before and what of that is left over."""
+        old = self._running
+        new = build(document, graphs.plan(document), self._host, old, self._own_extensions(document))
+        fresh = [instance for instance in new.start_order() if not instance.is_started]
+        try:
+            for instance in fresh:
+                if instance.node.kind is Kind.RECEIVER:
+                    # Before it starts: its first request must find the way.
+                    instance.publish(new.routes[instance.node])
+                instance.start()
+        except StartError:
+            self._shut_down(new.graph, fresh, document.service.shutdown_timeout)
+            raise
+        for node, routes in new.routes.items():
+            new.instances[node].publish(routes)
+        left_over = [
+            instance for node, instance in old.instances.items() if new.instances.get(node) is not instance
+        ]
+        with self._lock:
+            self._running = new
+            self._leaving += left_over
+        self._shutdown_timeout_s = document.service.shutdown_timeout
+        for instance in fresh:
+            if hasattr(instance.component, "ready"):
+                instance.component.ready()
+        return old, left_over
+
+    def _own_extensions(self, document: Document) -> dict[ComponentID, Entry]:
+        page = make_page(document.service.telemetry, self._instance_id)
+        return {} if page is None else {_METRICS_ID: Entry(self._metrics_factory, page)}
+
+    def _shut_down(self, graph: Graph, instances: Sequence[Instance], timeout_s: float) -> None:
+        """Shut down instances, which are all or some of graph's, so that each can still pass on what it holds."""
+        start_s = self._host.clock()
+        nodes = {instance.node: instance for instance in instances}
+        self._shut_down_kind(Kind.RECEIVER, nodes, start_s + _RECEIVERS_END * timeout_s)
+        end_s = start_s + _PIPELINES_END * timeout_s
+        for level in graph.levels:
+            pipelines = {parts.id for parts in level}
+            feeding = [node for node, behind in graph.connectors.items() if pipelines.intersection(behind)]
+            self._in_parallel([[node] for node in feeding], nodes, end_s)
+            self._in_parallel([parts.processors for parts in level], nodes, end_s)
+        self._shut_down_kind(Kind.EXPORTER, nodes, start_s + _EXPORTERS_END * timeout_s)
+        self._shut_down_kind(Kind.EXTENSION, nodes, start_s + timeout_s)
+        self._retire(instances)
+
+    def _shut_down_kind(self, kind: Kind, nodes: Mapping[Node, Instance], end_s: float) -> None:
+        self._in_parallel([[node] for node in nodes if node.kind is kind], nodes, end_s)
+
+    def _in_parallel(
+        self, rows: Iterable[Iterable[Node]], nodes: Mapping[Node, Instance], end_s: float
+    ) -> None:
+        """Shut down each row in order, the rows beside one another; one that hangs is left behind."""
+        jobs = [[nodes[node] for node in row if node in nodes] for row in rows]
+        threads = [
+            (
+                job,
+                threading.Thread(target=self._shut_down_row, args=(job, end_s), name="shutdown", daemon=True),
+            )
+            for job in jobs
+            if job
+        ]
+        for _job, thread in threads:
+            thread.start()
+        for job, thread in threads:
+            thread.join(max(0.0, end_s - self._host.clock()) + _GRACE_S)
+            if thread.is_alive():
+                components = [str(instance.node.id) for instance in job]
+                self._log.error("shutdown ran out of time", components=components)
+
+    def _shut_down_row(self, row: Iterable[Instance], end_s: float) -> None:
+        for instance in row:
+            # First, so that with the last user of a socket new connections are refused at once.
+            instance.listeners.release()
+            try:
+                instance.component.shutdown(max(0.0, end_s - self._host.clock()))
+            except Exception as error:  # noqa: BLE001 the others must still be shut down
+                self._log.error("shutdown failed", component=str(instance.node.id), error=repr(error))
+
+    def _retire(self, instances: Sequence[Instance]) -> None:
+        """Keep what instances have counted: a counter of the collector never goes back."""
+        with self._lock:
+            for instance in instances:
+                for sample in instance.samples():
+                    if sample.instrument.kind != "gauge":
+                        series = (sample.instrument, sample.labels, sample.suffix)
+                        self._totals[series] = self._totals.get(series, 0.0) + sample.value
+            self._leaving = [instance for instance in self._leaving if instance not in instances]

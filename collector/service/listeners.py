@@ -1,0 +1,188 @@
+"""Listening sockets that outlive the component that asked for them, so that a reload refuses nobody.
+
+A socket belongs to an owner, such as one receiver of the configuration. The next instance of that owner is given the
+socket of the one before; two owners never share one, so their clash is the error it should be.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import socket
+import stat
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from collector.errors import StartError
+from collector.telemetry.logs import Log
+
+_BACKLOG = 4096
+_FAMILIES = {"tcp": socket.AF_UNSPEC, "tcp4": socket.AF_INET, "tcp6": socket.AF_INET6}
+
+
+class _Shared:
+    __slots__ = ("key", "socket", "users")
+
+    def __init__(self, key: tuple[str, str, str], listener: socket.socket) -> None:
+        self.key = key
+        self.socket = listener
+        self.users = 0
+
+
+class Listeners:
+    """All listening sockets of the process, by owner. Safe from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._sockets: list[_Shared] = []
+
+    def view(self, owner: str, log: Log) -> ListenerView:
+        """Return what one instance of owner gets its sockets from."""
+        return ListenerView(self, owner, log)
+
+    def acquire(
+        self, owner: str, transport: str, endpoint: str, held: Sequence[_Shared], log: Log
+    ) -> _Shared:
+        """Return the owner's socket for endpoint, unless it is in held, or bind one."""
+        key = (owner, transport, endpoint)
+        with self._lock:
+            left = [shared for shared in self._sockets if shared.key[0] == owner and shared not in held]
+            shared = next((known for known in left if known.key == key), None)
+            if shared is None:
+                try:
+                    listener = _listen(transport, endpoint, [known.socket for known in left])
+                except OSError as error:
+                    raise StartError(owner, f"listen {transport} {endpoint}: {error}") from error
+                shared = _Shared(key, listener)
+                self._sockets.append(shared)
+                log.info("listening", transport=transport, endpoint=format_address(listener))
+            shared.users += 1
+            return shared
+
+    def release(self, shared: _Shared) -> None:
+        """Close the socket if this was its last user."""
+        with self._lock:
+            shared.users -= 1
+            if not shared.users:
+                self._sockets.remove(shared)
+                _close(shared.socket)
+
+
+class ListenerView:
+    """The sockets of one instance."""
+
+    def __init__(self, listeners: Listeners, owner: str, log: Log) -> None:
+        self._listeners = listeners
+        self._owner = owner
+        self._log = log
+        self._held: list[_Shared] = []
+
+    def get(self, transport: str, endpoint: str) -> socket.socket:
+        """Return a bound, listening, non-blocking socket for the caller to dup.
+
+        Args:
+            transport: `tcp`, `tcp4`, `tcp6` or `unix`.
+            endpoint: `host:port`, where an empty host is every address and port 0 a free one; or a path.
+
+        Raises:
+            StartError: it cannot be bound.
+        """
+        shared = self._listeners.acquire(self._owner, transport, endpoint, self._held, self._log)
+        self._held.append(shared)
+        return shared.socket
+
+    def release(self) -> None:
+        """Give all sockets back; safe twice."""
+        while self._held:
+            self._listeners.release(self._held.pop())
+
+
+def format_address(listener: socket.socket) -> str:
+    """Return the address that listener is bound to, as one would write it in an endpoint."""
+    address = listener.getsockname()
+    if listener.family == socket.AF_UNIX:
+        return address.decode() if isinstance(address, bytes) else str(address)
+    host, port = address[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _listen(transport: str, endpoint: str, own: Sequence[socket.socket]) -> socket.socket:
+    """Bind endpoint; own are sockets that may be in its way, since they will make room for it."""
+    if transport == "unix":
+        return _bind(socket.AF_UNIX, endpoint)
+    if transport not in _FAMILIES:
+        raise OSError(f"unknown network {transport}")
+    host, colon, port = endpoint.rpartition(":")
+    if not colon:
+        raise OSError(f"address {endpoint}: missing port in address")
+    if not (port.isascii() and port.isdigit() and int(port) < 65536):
+        raise OSError(f"address {port}: invalid port")
+    host = host.removeprefix("[").removesuffix("]")
+    family = _FAMILIES[transport]
+    is_dual = not host and family == socket.AF_UNSPEC and socket.has_dualstack_ipv6()
+    if not host:
+        host = "::" if is_dual or family == socket.AF_INET6 else "0.0.0.0"  # noqa: S104 the user asked for it
+    try:
+        found = socket.getaddrinfo(host, int(port), family, socket.SOCK_STREAM)
+    except (socket.gaierror, UnicodeError) as error:
+        raise OSError(f"lookup {host}: no such host") from error
+    # `localhost` means 127.0.0.1 before ::1, as it does for the Collector.
+    family, _type, _protocol, _name, address = min(found, key=lambda entry: entry[0] != socket.AF_INET)
+    return _bind(family, address, is_dual=is_dual, own=own)
+
+
+def _bind(
+    family: int, address: Any, *, is_dual: bool = False, own: Sequence[socket.socket] = ()
+) -> socket.socket:
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        if family == socket.AF_UNIX:
+            _remove_stale(address)
+        else:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, not is_dual)
+        try:
+            listener.bind(address)
+        except OSError as error:
+            rivals = [rival for rival in own if rival.family != socket.AF_UNIX]
+            if error.errno != errno.EADDRINUSE or not rivals:
+                raise
+            # As when a reload makes 0.0.0.0:4317 of 127.0.0.1:4317: the new one listens beside the old one.
+            for each in (listener, *rivals):
+                each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            listener.bind(address)
+        listener.listen(_BACKLOG)
+        listener.setblocking(False)
+    except OSError as error:
+        listener.close()
+        raise OSError(f"bind: {_describe(error)}") from error
+    return listener
+
+
+def _describe(error: OSError) -> str:
+    if error.errno is None:
+        return str(error)
+    text = os.strerror(error.errno)
+    return text[:1].lower() + text[1:]
+
+
+def _remove_stale(path: str) -> None:
+    """Remove the socket file of a process that has died; a live one keeps it, and bind then fails."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        try:
+            probe.connect(path)
+        except OSError as error:
+            # A plain file refuses connections too.
+            if error.errno == errno.ECONNREFUSED and stat.S_ISSOCK(os.stat(path).st_mode):
+                os.unlink(path)
+
+
+def _close(listener: socket.socket) -> None:
+    path = listener.getsockname() if listener.family == socket.AF_UNIX else None
+    listener.close()
+    if path and isinstance(path, str):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)

@@ -1,0 +1,91 @@
+"""The page of the collector's own metrics, served as the configuration's telemetry section says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, NamedTuple
+
+import collector
+from collector.component import AdminRequest, AdminResponse, AdminServer, Settings
+from collector.telemetry import page
+from collector.telemetry.instruments import Sample
+
+if TYPE_CHECKING:
+    from collector.config.document import Telemetry
+
+
+class Page(NamedTuple):
+    """What the page looks like and where it is served.
+
+    Attributes:
+        endpoint: host:port.
+        target: attributes of the collector.
+        constant: those that every series carries.
+        type_suffix: names of counters end in `_total`.
+    """
+
+    endpoint: str
+    target: Mapping[str, str]
+    constant: Mapping[str, str]
+    type_suffix: bool
+
+
+def make_page(telemetry: Telemetry, instance_id: str) -> Page | None:
+    """Return the page that telemetry asks for; None for none."""
+    prometheus = telemetry.metrics.prometheus
+    if prometheus is None:
+        return None
+    target = {
+        "service.name": "spansieve",
+        "service.version": collector.__version__,
+        "service.instance.id": instance_id,
+        **telemetry.resource,
+    }
+    target = {name: str(value) for name, value in target.items() if value is not None}
+    patterns = prometheus.with_resource_constant_labels
+    constant = {
+        name: value
+        for name, value in target.items()
+        if _matches(name, patterns.get("included", ())) and not _matches(name, patterns.get("excluded", ()))
+    }
+    host = f"[{prometheus.host}]" if ":" in prometheus.host else prometheus.host
+    return Page(f"{host}:{prometheus.port}", target, constant, not prometheus.without_type_suffix)
+
+
+class MetricsServer:
+    """An extension of the service itself.
+
+    Args:
+        samples: returns all metrics of the collector.
+    """
+
+    def __init__(self, config: Page, settings: Settings, samples: Callable[[], Iterable[Sample]]) -> None:
+        self._config = config
+        self._serve = settings.serve
+        self._all_samples = samples
+        self._server: AdminServer | None = None
+
+    def start(self) -> None:
+        """Listen."""
+        self._server = self._serve(self._config.endpoint, {"/metrics": self._answer})
+
+    def shutdown(self, deadline_s: float) -> None:
+        """Stop listening."""
+        if self._server is not None:
+            self._server.shutdown(deadline_s)
+
+    def samples(self) -> Iterable[Sample]:
+        """Return nothing: the page is about the others."""
+        return ()
+
+    def _answer(self, _request: AdminRequest) -> AdminResponse:
+        config = self._config
+        body = page.render(
+            self._all_samples(), config.target, constant=config.constant, type_suffix=config.type_suffix
+        )
+        return AdminResponse(200, page.CONTENT_TYPE, body)
+
+
+def _matches(name: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)

@@ -1,0 +1,183 @@
+"""Run a collector until it is told to stop.
+
+SIGTERM and SIGINT drain and end with 0; a second one ends at once with 1. SIGHUP loads the configuration again.
+The main thread only ever waits: starting over and shutting down happen on a thread of their own, so that probes,
+scrapes and the second signal are answered meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from collector.errors import CollectorError, ConfigError, StartError
+from collector.native.runtime import Runtime
+from collector.service.build import Host
+from collector.service.lifecycle import Service
+from collector.service.listeners import Listeners
+from collector.service.loop import Loop
+from collector.telemetry import logs
+
+if TYPE_CHECKING:
+    from collector.config.document import Document
+    from collector.service.admin import HttpServer
+    from collector.telemetry.logs import Log
+
+
+def run(load: Callable[[], Document], *, end_now: Callable[[int], object] = os._exit) -> int:
+    """Run what load returns until a signal says stop; return the exit status.
+
+    Args:
+        load: reads the configuration; called again on SIGHUP. Raises ConfigError.
+        end_now: ends the process without more ado.
+
+    Raises:
+        ConfigError: from the first load.
+    """
+    document = load()
+    try:
+        log = _configure_logs(document)
+    except OSError as error:
+        return _fail(error)
+    with Loop(log) as loop:
+        runtime = Runtime()
+        host = Host(
+            runtime=runtime,
+            loop=loop,
+            listeners=Listeners(),
+            log=log,
+            clock=time.monotonic,
+            make_server=lambda fd: _make_server(runtime, fd),
+        )
+        return _Operator(load, Service(host), loop, log, end_now).run(document)
+
+
+class _Operator:
+    """Turns signals into operations on the service, one at a time, each on a thread of its own."""
+
+    def __init__(
+        self,
+        load: Callable[[], Document],
+        service: Service,
+        loop: Loop,
+        log: Log,
+        end_now: Callable[[int], object],
+    ) -> None:
+        self._load = load
+        self._service = service
+        self._loop = loop
+        self._log = log
+        self._end_now = end_now
+        self._is_busy = False
+        self._is_stopping = False
+        self._wants_reload = False
+
+    def run(self, document: Document) -> int:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            self._loop.on_signal(number, self._stop)
+        self._loop.on_signal(signal.SIGHUP, self._reload)
+        self._log.info("Starting spansieve...", pid=os.getpid())
+        try:
+            self._service.start(document)
+        except CollectorError as error:
+            return _fail(error)
+        self._log.info("Everything is ready. Begin running and processing data.")
+        self._loop.run()
+        self._log.info("Shutdown complete.")
+        return 0
+
+    def _stop(self) -> None:
+        if self._is_stopping:
+            self._log.error("stopped by a second signal; what was not yet sent is lost")
+            self._end_now(1)
+            return
+        self._is_stopping = True
+        self._log.info("Starting shutdown...")
+        self._service.not_ready()
+        if not self._is_busy:
+            self._begin(self._service.shutdown, self._loop.stop)
+
+    def _reload(self) -> None:
+        if self._is_stopping:
+            return
+        if self._is_busy:
+            self._wants_reload = True
+        else:
+            self._begin(self._reload_now, self._go_on)
+
+    def _go_on(self) -> None:
+        if self._is_stopping:
+            self._begin(self._service.shutdown, self._loop.stop)
+        elif self._wants_reload:
+            self._wants_reload = False
+            self._begin(self._reload_now, self._go_on)
+
+    def _begin(self, operation: Callable[[], None], then: Callable[[], None]) -> None:
+        self._is_busy = True
+
+        def finish() -> None:
+            self._is_busy = False
+            then()
+
+        def work() -> None:
+            try:
+                operation()
+            except Exception as error:  # noqa: BLE001 a reload that breaks must not end the collector
+                self._log.error("operation failed", operation=operation.__name__, error=repr(error))
+            finally:
+                self._loop.call_soon(finish)
+
+        threading.Thread(target=work, name="service", daemon=True).start()
+
+    def _reload_now(self) -> None:
+        self._log.info("Reloading the configuration...")
+        try:
+            document = self._load()
+            self._service.reload(document)
+            _configure_logs(document)
+        except ConfigError as error:
+            problems = [str(problem) for problem in error.problems]
+            self._log.error("configuration not reloaded; the running one stays", problems=problems)
+        except CollectorError as error:
+            self._log.error("configuration not reloaded; the running one stays", error=_text(error))
+        except OSError as error:
+            self._log.error("logs are written as before", error=str(error))
+
+
+def _configure_logs(document: Document) -> Log:
+    settings = document.service.telemetry.logs
+    sampling = settings.sampling
+    log = logs.configure(
+        settings.level,
+        settings.encoding,
+        paths=settings.output_paths,
+        initial_fields=settings.initial_fields,
+        repeats=logs.RepeatFilter(
+            tick_s=sampling.tick, initial=sampling.initial, thereafter=sampling.thereafter
+        )
+        if sampling.enabled
+        else None,
+    )
+    for warning in document.warnings:
+        log.warning(str(warning))
+    return log
+
+
+def _make_server(runtime: Runtime, fd: int) -> HttpServer:
+    from collector.native.server import Listener, Server
+
+    return Server(runtime, listeners=[Listener(fd=fd, is_admin=True)], receiver=None)
+
+
+def _text(error: Exception) -> str:
+    return error.message if isinstance(error, StartError) else str(error)
+
+
+def _fail(error: Exception) -> int:
+    sys.stderr.write(f"Error: {_text(error)}\n")
+    return 1

@@ -1,0 +1,77 @@
+"""The native transport: the event loops of native/net. Python is not entered for a request."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from collector.errors import NativeError
+from collector.native.pipeline import Receiver
+from collector.native.runtime import Runtime
+from collector.native.server import Listener as NativeListener
+from collector.native.server import Server
+from collector.transport import Listener, Sockets, address_text
+
+
+class NativeTransport:
+    """Serves listeners from threads that never hold the GIL."""
+
+    def __init__(
+        self,
+        listeners: Sequence[Listener],
+        *,
+        sockets: Sockets,
+        receiver: Receiver,
+        runtime: Runtime,
+        event_loops: int,
+    ) -> None:
+        self._listeners = tuple(listeners)
+        self._sockets = sockets
+        self._receiver = receiver
+        self._runtime = runtime
+        self._event_loops = event_loops
+        self._server: Server | None = None
+
+    def start(self) -> dict[str, str]:
+        """Serve; return the bound address of each protocol."""
+        opened = [
+            (listener, self._sockets.get(listener.network, listener.endpoint)) for listener in self._listeners
+        ]
+        try:
+            self._server = Server(
+                self._runtime,
+                listeners=[_native(listener, listening.fileno()) for listener, listening in opened],
+                receiver=self._receiver,
+                event_loops=self._event_loops,
+            )
+        except NativeError as error:
+            raise OSError(str(error)) from error
+        return {listener.protocol: address_text(listening) for listener, listening in opened}
+
+    def shutdown(self, timeout_s: float) -> None:
+        """Refuse new requests, let those in flight finish within timeout_s, close."""
+        server, self._server = self._server, None
+        if server is not None:
+            server.shutdown(timeout_s)
+
+    def stats(self) -> dict[str, int]:
+        """Return the server's counters."""
+        if self._server is None:
+            return {}
+        stats = self._server.stats()
+        return {name: int(getattr(stats, name)) for name in _COUNTERS}
+
+
+_COUNTERS = ("connections_opened", "connections_open", "bytes_read", "bytes_written", "protocol_errors")
+
+
+def _native(listener: Listener, fd: int) -> NativeListener:
+    return NativeListener(
+        fd=fd,
+        transport=listener.protocol,
+        max_message_bytes=listener.max_message_bytes,
+        max_concurrent_streams=listener.max_concurrent_streams,
+        initial_window_bytes=listener.initial_window_bytes,
+        idle_timeout_s=listener.idle_timeout_s,
+        read_timeout_s=listener.read_timeout_s,
+        paths=listener.paths,
+    )

@@ -1,0 +1,164 @@
+/* Source: snappy's "format_description.txt" and "framing_format.txt". */
+#include "net/codec_snappy.h"
+
+#include <string.h>
+
+static ss_status fail(ss_error *error, ss_status code, size_t offset, const char *reason) {
+    if (error) {
+        *error = (ss_error){.code = code, .offset = offset, .reason = reason};
+    }
+    return code;
+}
+
+#if SPANSIEVE_HAVE_SNAPPY
+
+#include <snappy-c.h>
+
+enum {
+    BLOCK_MAX_RATIO = 22,    /* the densest element copies 64 bytes and takes 3 */
+    CHUNK_MAX_BYTES = 65536, /* of content, in the framed format */
+    CHUNK_COMPRESSED = 0x00,
+    CHUNK_UNCOMPRESSED = 0x01,
+    CHUNK_FIRST_SKIPPABLE = 0x80,
+    CHUNK_IDENTIFIER = 0xff,
+    CHUNK_HEADER_BYTES = 4,
+    CHECKSUM_BYTES = 4
+};
+
+static const uint8_t identifier[] = {0xff, 0x06, 0x00, 0x00, 's', 'N', 'a', 'P', 'p', 'Y'};
+
+bool ss_snappy_is_available(void) {
+    return true;
+}
+
+ss_status ss_snappy_compress(const uint8_t *bytes, size_t length, ss_buffer *out) {
+    if (length > UINT32_MAX) {
+        return SS_ERR_LIMIT; /* a block states its size in 32 bits */
+    }
+    size_t size = snappy_max_compressed_length(length);
+    ss_status status = ss_buffer_reserve(out, size);
+    if (status != SS_OK) {
+        return status;
+    }
+    snappy_compress((const char *)bytes, length, (char *)out->data + out->length, &size);
+    out->length += size;
+    return SS_OK;
+}
+
+static ss_status unpack_block(const uint8_t *bytes, size_t length, size_t room, ss_buffer *out, ss_error *error,
+                              size_t offset) {
+    size_t size;
+    if (snappy_uncompressed_length((const char *)bytes, length, &size) != SNAPPY_OK || size / BLOCK_MAX_RATIO > length) {
+        return fail(error, SS_ERR_MALFORMED, offset, "invalid snappy block");
+    }
+    if (size > room) {
+        return fail(error, SS_ERR_LIMIT, offset, "decompressed size exceeds the limit");
+    }
+    ss_status status = ss_buffer_reserve(out, size ? size : 1);
+    if (status != SS_OK) {
+        return fail(error, status, offset, "no memory for the decompressed bytes");
+    }
+    if (snappy_uncompress((const char *)bytes, length, (char *)out->data + out->length, &size) != SNAPPY_OK) {
+        return fail(error, SS_ERR_MALFORMED, offset, "invalid snappy block");
+    }
+    out->length += size;
+    return SS_OK;
+}
+
+/* CRC-32C, four bits a step: the framed format is rare, and a table of 16 entries needs no initialisation. */
+static uint32_t crc32c(const uint8_t *bytes, size_t length) {
+    static const uint32_t steps[16] = {0x00000000, 0x105ec76f, 0x20bd8ede, 0x30e349b1, 0x417b1dbc, 0x5125dad3,
+                                       0x61c69362, 0x7198540d, 0x82f63b78, 0x92a8fc17, 0xa24bb5a6, 0xb21572c9,
+                                       0xc38d26c4, 0xd3d3e1ab, 0xe330a81a, 0xf36e6f75};
+    uint32_t crc = 0xffffffff;
+    for (size_t i = 0; i < length; i++) {
+        crc ^= bytes[i];
+        crc = (crc >> 4) ^ steps[crc & 15];
+        crc = (crc >> 4) ^ steps[crc & 15];
+    }
+    return ~crc;
+}
+
+static bool checksum_matches(const uint8_t *stated, const uint8_t *content, size_t length) {
+    uint32_t crc = crc32c(content, length);
+    uint32_t masked = ((crc >> 15) | (crc << 17)) + 0xa282ead8;
+    uint32_t expected =
+        (uint32_t)stated[0] | (uint32_t)stated[1] << 8 | (uint32_t)stated[2] << 16 | (uint32_t)stated[3] << 24;
+    return masked == expected;
+}
+
+static ss_status unpack_frames(const uint8_t *bytes, size_t length, size_t max_length, ss_buffer *out,
+                               ss_error *error) {
+    size_t start = out->length;
+    for (size_t pos = 0; pos < length;) {
+        if (length - pos < CHUNK_HEADER_BYTES) {
+            return fail(error, SS_ERR_MALFORMED, pos, "incomplete snappy chunk");
+        }
+        const uint8_t *chunk = bytes + pos;
+        uint8_t type = chunk[0];
+        size_t size = (size_t)chunk[1] | (size_t)chunk[2] << 8 | (size_t)chunk[3] << 16;
+        if (size > length - pos - CHUNK_HEADER_BYTES) {
+            return fail(error, SS_ERR_MALFORMED, pos, "incomplete snappy chunk");
+        }
+        const uint8_t *body = chunk + CHUNK_HEADER_BYTES;
+        if (type == CHUNK_COMPRESSED || type == CHUNK_UNCOMPRESSED) {
+            if (size < CHECKSUM_BYTES) {
+                return fail(error, SS_ERR_MALFORMED, pos, "snappy chunk without a checksum");
+            }
+            size_t room = max_length - (out->length - start);
+            if (room > CHUNK_MAX_BYTES) {
+                room = CHUNK_MAX_BYTES;
+            }
+            size_t before = out->length;
+            ss_status status;
+            if (type == CHUNK_COMPRESSED) {
+                status = unpack_block(body + CHECKSUM_BYTES, size - CHECKSUM_BYTES, room, out, error, pos);
+            } else if (size - CHECKSUM_BYTES > room) {
+                status = fail(error, SS_ERR_LIMIT, pos, "decompressed size exceeds the limit");
+            } else {
+                status = ss_buffer_append(out, body + CHECKSUM_BYTES, size - CHECKSUM_BYTES);
+            }
+            if (status != SS_OK) {
+                return status;
+            }
+            if (!checksum_matches(body, out->data + before, out->length - before)) {
+                return fail(error, SS_ERR_MALFORMED, pos, "snappy checksum does not match");
+            }
+        } else if (type == CHUNK_IDENTIFIER) {
+            if (size != sizeof identifier - CHUNK_HEADER_BYTES || memcmp(chunk, identifier, sizeof identifier) != 0) {
+                return fail(error, SS_ERR_MALFORMED, pos, "invalid snappy stream identifier");
+            }
+        } else if (type < CHUNK_FIRST_SKIPPABLE) {
+            return fail(error, SS_ERR_MALFORMED, pos, "unknown snappy chunk");
+        }
+        pos += CHUNK_HEADER_BYTES + size;
+    }
+    return SS_OK;
+}
+
+ss_status ss_snappy_decompress(const uint8_t *bytes, size_t length, size_t max_length, ss_buffer *out,
+                               ss_error *error) {
+    if (length >= sizeof identifier && memcmp(bytes, identifier, sizeof identifier) == 0) {
+        return unpack_frames(bytes, length, max_length, out, error);
+    }
+    return unpack_block(bytes, length, max_length, out, error, 0);
+}
+
+#else
+
+bool ss_snappy_is_available(void) {
+    return false;
+}
+
+ss_status ss_snappy_compress(const uint8_t *bytes, size_t length, ss_buffer *out) {
+    (void)bytes, (void)length, (void)out;
+    return SS_ERR_UNSUPPORTED;
+}
+
+ss_status ss_snappy_decompress(const uint8_t *bytes, size_t length, size_t max_length, ss_buffer *out,
+                               ss_error *error) {
+    (void)bytes, (void)length, (void)max_length, (void)out;
+    return fail(error, SS_ERR_UNSUPPORTED, 0, "snappy was not there at build time");
+}
+
+#endif

@@ -1,0 +1,85 @@
+#include "net/connection.h"
+
+#include "plan/runtime.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    BODY_TRUST = 4 /* a stated length is believed up to this many times what has arrived */
+};
+
+ss_status ss_scratch_init(ss_scratch *scratch, ss_service *service, uint32_t loop_index) {
+    *scratch = (ss_scratch){.service = service, .loop_index = loop_index};
+    scratch->codec = ss_codec_new();
+    scratch->worker = ss_worker_new(service->runtime);
+    return scratch->codec && scratch->worker ? SS_OK : SS_ERR_NO_MEMORY;
+}
+
+void ss_scratch_release(ss_scratch *scratch) {
+    ss_http2_shared_free(scratch->http2);
+    ss_worker_free(scratch->worker);
+    ss_codec_free(scratch->codec);
+    ss_buffer_free(&scratch->inflated);
+    ss_buffer_free(&scratch->answer);
+    while (scratch->n_spare_bodies) {
+        ss_buffer_free(&scratch->spare_bodies[--scratch->n_spare_bodies]);
+    }
+}
+
+ss_status ss_body_hold(ss_scratch *scratch, ss_body *body, const uint8_t *bytes, size_t length, size_t expected) {
+    ss_buffer *held = &body->held;
+    if (!held->data && scratch->n_spare_bodies) {
+        *held = scratch->spare_bodies[--scratch->n_spare_bodies];
+    }
+    size_t arrived = held->length + length;
+    size_t room = length;
+    if (expected > arrived) {
+        size_t trusted = arrived > SIZE_MAX / BODY_TRUST ? SIZE_MAX : arrived * BODY_TRUST;
+        room = (expected < trusted ? expected : trusted) - held->length;
+    }
+    ss_status status = ss_buffer_reserve(held, room);
+    if (status == SS_OK) {
+        memcpy(held->data + held->length, bytes, length);
+        held->length += length;
+        ss_runtime_account(scratch->service->runtime, (int64_t)length);
+    }
+    return status;
+}
+
+ss_status ss_body_append(ss_scratch *scratch, ss_body *body, const uint8_t *bytes, size_t length, size_t expected) {
+    if (length == 0) {
+        return SS_OK;
+    }
+    if (!body->borrowed && body->held.length == 0) {
+        body->borrowed = bytes;
+        body->borrowed_length = length;
+        return SS_OK;
+    }
+    ss_status status = ss_body_settle(scratch, body, expected);
+    return status == SS_OK ? ss_body_hold(scratch, body, bytes, length, expected) : status;
+}
+
+ss_status ss_body_settle(ss_scratch *scratch, ss_body *body, size_t expected) {
+    if (!body->borrowed) {
+        return SS_OK;
+    }
+    const uint8_t *bytes = body->borrowed;
+    body->borrowed = NULL;
+    return ss_body_hold(scratch, body, bytes, body->borrowed_length, expected);
+}
+
+void ss_body_release(ss_scratch *scratch, ss_body *body) {
+    body->borrowed = NULL;
+    if (!body->held.data) {
+        return;
+    }
+    ss_runtime_account(scratch->service->runtime, -(int64_t)body->held.length);
+    if (body->held.capacity <= SS_SPARE_BODY_BYTES && scratch->n_spare_bodies < SS_SPARE_BODIES) {
+        body->held.length = 0;
+        scratch->spare_bodies[scratch->n_spare_bodies++] = body->held;
+        body->held = (ss_buffer){0};
+    } else {
+        ss_buffer_free(&body->held);
+    }
+}

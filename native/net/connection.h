@@ -1,0 +1,155 @@
+/*
+ * Connections, and the protocols that run on them, without a socket: a protocol takes bytes and appends its answers to
+ * the connection's output. The loop (loop.c) moves both between here and the sockets; tests and fuzz targets do the same
+ * from memory.
+ */
+#ifndef SS_CONNECTION_H
+#define SS_CONNECTION_H
+
+#include "spansieve.h"
+
+#include <pthread.h>
+
+enum {
+    SS_READ_BYTES = 256 * 1024,       /* most that is read at once: one system call for a usual request */
+    SS_MAX_HEADER_BYTES = 64 * 1024,  /* of one request, decoded */
+    SS_KEPT_OUTPUT_BYTES = 16 * 1024, /* output buffers above are freed when drained */
+    SS_ADMIN_LOOP_BITS = 8,           /* of an admin token: the loop its connection lives on */
+    SS_SPARE_BODIES = 16,
+    SS_SPARE_BODY_BYTES = 1 << 20 /* body buffers above are freed, not kept */
+};
+
+/* Admin requests on their way to Python; shared by the loops of a server. */
+typedef struct ss_admin {
+    pthread_mutex_t lock;
+    int fd; /* eventfd: readable while requests wait; -1 without admin listeners */
+    struct ss_admin_entry *first, *last;
+    uint64_t last_token;
+} ss_admin;
+
+/* What a server gives its connections beside the listener. */
+typedef struct ss_service {
+    ss_runtime *runtime;
+    ss_accept_fn accept;
+    bool (*has_signal)(const void *receiver, ss_signal signal);
+    void *receiver;
+    ss_admin admin;
+} ss_service;
+
+typedef struct ss_listener {
+    ss_listener_config config; /* fd: our dup; paths: owned */
+    uint32_t n_connections;    /* atomic */
+} ss_listener;
+
+/* What one thread's connections share: nothing here is touched by another thread but the counters, which are read. */
+typedef struct ss_scratch {
+    ss_service *service;
+    ss_worker *worker;
+    ss_codec *codec;
+    struct ss_http2_shared *http2; /* made with the first HTTP/2 connection */
+    ss_buffer inflated;            /* the message at hand, decompressed */
+    ss_buffer answer;              /* the answer at hand */
+    ss_buffer spare_bodies[SS_SPARE_BODIES];
+    size_t n_spare_bodies;
+    uint64_t now_ns; /* monotonic, of this turn of the loop */
+    uint32_t loop_index;
+    ss_server_stats stats; /* written by this thread, read by any; connections_open stays 0 */
+    uint64_t connections_closed;
+} ss_scratch;
+
+ss_status ss_scratch_init(ss_scratch *scratch, ss_service *service, uint32_t loop_index);
+void ss_scratch_release(ss_scratch *scratch);
+
+/* Add to a counter that only this thread writes. */
+static inline void ss_count(uint64_t *counter, uint64_t n) {
+    __atomic_store_n(counter, *counter + n, __ATOMIC_RELAXED);
+}
+
+/* A request body as it arrives. The first piece is only borrowed from the read buffer: a body that is complete before
+ * the buffer is read into again is never copied. Zero-initialised is empty. */
+typedef struct ss_body {
+    const uint8_t *borrowed;
+    size_t borrowed_length;
+    ss_buffer held;
+} ss_body;
+
+/* The bytes of a buffer; never NULL, which readers of no bytes would stumble over. */
+static inline const uint8_t *ss_bytes_of(const ss_buffer *buffer) {
+    return buffer->data ? buffer->data : (const uint8_t *)"";
+}
+
+static inline size_t ss_body_length(const ss_body *body) {
+    return body->borrowed ? body->borrowed_length : body->held.length;
+}
+
+static inline const uint8_t *ss_body_bytes(const ss_body *body) {
+    return body->borrowed ? body->borrowed : ss_bytes_of(&body->held);
+}
+
+/* expected: the stated length of the whole body, 0 where unknown; a hint that is believed only so far. */
+ss_status ss_body_append(ss_scratch *scratch, ss_body *body, const uint8_t *bytes, size_t length, size_t expected);
+/* Copy bytes to the end of what is held. REQUIRES: nothing is borrowed. */
+ss_status ss_body_hold(ss_scratch *scratch, ss_body *body, const uint8_t *bytes, size_t length, size_t expected);
+/* Copy what is borrowed, before the read buffer is used again. */
+ss_status ss_body_settle(ss_scratch *scratch, ss_body *body, size_t expected);
+/* Give the memory back; the body is empty then. */
+void ss_body_release(ss_scratch *scratch, ss_body *body);
+
+typedef struct ss_connection ss_connection;
+
+/* receive and produce return false when the connection is to end once its output is written. */
+typedef struct ss_protocol {
+    /* Take bytes, which lie in the read buffer. */
+    bool (*receive)(ss_connection *connection, const uint8_t *bytes, size_t length);
+    /* Append what is ready to be sent to output. */
+    bool (*produce)(ss_connection *connection);
+    /* Now and then: end what takes too long. */
+    bool (*tick)(ss_connection *connection);
+    /* The server shuts down: no new request; false when there is nothing to finish. */
+    bool (*drain)(ss_connection *connection);
+    void (*free)(ss_connection *connection);
+} ss_protocol;
+
+typedef enum ss_connection_state {
+    SS_CONNECTION_OPEN = 0,
+    SS_CONNECTION_CLOSING,   /* the output is to be written, then no more */
+    SS_CONNECTION_LINGERING, /* our side is shut; reads and discards, so that the last answer is not lost to a reset */
+    SS_CONNECTION_DEAD       /* closed; freed at the end of the turn */
+} ss_connection_state;
+
+/* First member of each protocol's connection. */
+struct ss_connection {
+    const ss_protocol *protocol;
+    ss_scratch *scratch;
+    ss_listener *listener;
+    ss_buffer output;
+    size_t output_sent;
+    uint64_t admin_token; /* of the admin request that waits for its reply: nothing is read meanwhile; else 0 */
+
+    /* The loop's part. */
+    int fd;
+    uint32_t events; /* registered with epoll */
+    ss_connection_state state;
+    uint64_t active_ns; /* when bytes last moved */
+    uint64_t close_by_ns;
+    ss_connection *previous, *next;
+};
+
+/* NULL: no memory. */
+ss_connection *ss_http2_new(ss_scratch *scratch, ss_listener *listener);
+ss_connection *ss_http1_new(ss_scratch *scratch, ss_listener *listener);
+void ss_http2_shared_free(struct ss_http2_shared *shared);
+
+/* The reply to the connection's waiting admin request. Returns as receive does. */
+bool ss_http1_reply(ss_connection *connection, int http_status, const char *content_type, const uint8_t *body,
+                    size_t length);
+
+void ss_admin_init(ss_admin *admin);
+ss_status ss_admin_open(ss_admin *admin); /* gives it its fd */
+void ss_admin_release(ss_admin *admin);
+/* Queue a request of a connection on the loop; sets and returns its token, 0 without memory. Any thread. */
+uint64_t ss_admin_push(ss_admin *admin, uint32_t loop_index, ss_admin_request *request);
+/* Take the oldest request; false when there is none. Any thread. */
+bool ss_admin_pop(ss_admin *admin, ss_admin_request *request);
+
+#endif

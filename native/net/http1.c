@@ -1,0 +1,550 @@
+/*
+ * OTLP/HTTP and the admin listeners on HTTP/1.1. llhttp finds the parts of a request; this file judges them, keeps the
+ * body within its limit and writes the answers, in the order of the requests.
+ * Sources: RFC 9110, RFC 9112, OTLP specification "OTLP/HTTP".
+ */
+#include "net/connection.h"
+#include "net/grpc.h"
+
+#include <llhttp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+enum {
+    NAME_BYTES = 24,   /* longer header names are none of ours */
+    VALUE_BYTES = 128, /* of a header of ours; what is longer is cut, and not known */
+    URL_BYTES = 512,
+    DRAIN_BYTES = 256 * 1024 /* a refused body up to this size is read, so that the connection can be used again */
+};
+
+typedef enum header { HEADER_OTHER = 0, HEADER_CONTENT_TYPE, HEADER_CONTENT_ENCODING, HEADER_EXPECT } header;
+
+typedef struct text {
+    uint16_t length; /* of what is kept */
+    bool is_set;     /* the first of several counts */
+    bool is_cut;
+    char bytes[VALUE_BYTES];
+} text;
+
+typedef struct http1 {
+    ss_connection base;
+    llhttp_t parser;
+    uint64_t started_ns; /* when the request at hand began */
+    bool has_begun;      /* a request is at hand */
+    bool is_closing;     /* the last answer is written */
+    bool is_draining;
+
+    /* The request at hand. */
+    size_t header_bytes;
+    char url[URL_BYTES];
+    size_t url_length; /* whole */
+    char name[NAME_BYTES];
+    size_t name_length;
+    header header;
+    text content_type, content_encoding, expect;
+    ss_signal signal;
+    ss_payload payload;
+    ss_encoding encoding;
+    size_t expected; /* Content-Length, 0 where unknown */
+    int refusal;     /* HTTP status decided already, sent when the body has been read; 0: none */
+    ss_body body;
+    ss_buffer backlog; /* came while an admin request waited for its reply */
+} http1;
+
+/* ------------------------------------------------------------------ answers */
+
+static const char *reason_of(int status) {
+    switch (status) {
+    case 200: return "OK";
+    case 400: return "Bad Request";
+    case 401: return "Unauthorized";
+    case 403: return "Forbidden";
+    case 404: return "Not Found";
+    case 405: return "Method Not Allowed";
+    case 408: return "Request Timeout";
+    case 415: return "Unsupported Media Type";
+    case 429: return "Too Many Requests";
+    case 431: return "Request Header Fields Too Large";
+    case 500: return "Internal Server Error";
+    case 503: return "Service Unavailable";
+    default: return "Unknown";
+    }
+}
+
+static void forget_request(http1 *connection) {
+    ss_body_release(connection->base.scratch, &connection->body);
+    connection->header_bytes = connection->url_length = connection->name_length = connection->expected = 0;
+    connection->header = HEADER_OTHER;
+    connection->content_type = connection->content_encoding = connection->expect = (text){0};
+    connection->refusal = 0;
+    connection->has_begun = false;
+}
+
+/* Write an answer and be ready for the next request. extra: further header lines, each with its end. */
+static bool respond(http1 *connection, int status, const char *content_type, const char *extra, const uint8_t *body,
+                    size_t length) {
+    ss_buffer *output = &connection->base.output;
+    bool keeps_alive = !connection->is_closing && !connection->is_draining;
+    bool is_head = connection->has_begun && connection->parser.method == HTTP_HEAD;
+    char head[512];
+    int size = snprintf(head, sizeof head, "HTTP/1.1 %d %s\r\nContent-Type: %s\r\n%s%sContent-Length: %zu\r\n\r\n", status,
+                        reason_of(status), content_type, extra, keeps_alive ? "" : "Connection: close\r\n", length);
+    ss_count(&connection->base.scratch->stats.requests, 1);
+    if (!keeps_alive) {
+        connection->is_closing = true;
+    }
+    forget_request(connection);
+    if (ss_buffer_append(output, (const uint8_t *)head, (size_t)size) != SS_OK ||
+        (!is_head && ss_buffer_append(output, body, length) != SS_OK)) {
+        connection->is_closing = true; /* no answer is better than half of one */
+        return false;
+    }
+    return true;
+}
+
+static bool respond_text(http1 *connection, int status, const char *message) {
+    return respond(connection, status, "text/plain; charset=utf-8", "", (const uint8_t *)message, strlen(message));
+}
+
+static const char *content_type_of(ss_payload payload) {
+    return payload == SS_PAYLOAD_JSON ? "application/json" : "application/x-protobuf";
+}
+
+static bool respond_verdict(http1 *connection, const ss_verdict *verdict) {
+    ss_buffer *answer = &connection->base.scratch->answer;
+    answer->length = 0;
+    char retry_after[40] = "";
+    int status = ss_http_status_of(verdict->code);
+    if ((status == 429 || status == 503) && verdict->has_retry_delay) {
+        snprintf(retry_after, sizeof retry_after, "Retry-After: %u\r\n", verdict->retry_delay_ms / 1000);
+    }
+    ss_status written = verdict->code == SS_CODE_OK
+                            ? ss_export_response_append(verdict, connection->signal, connection->payload, answer)
+                            : ss_rpc_status_append(verdict, connection->payload, answer);
+    if (written != SS_OK) {
+        connection->is_closing = true;
+        return false;
+    }
+    return respond(connection, status, content_type_of(connection->payload), retry_after, answer->data, answer->length);
+}
+
+static bool respond_invalid(http1 *connection, const char *format, const char *detail) {
+    ss_verdict verdict;
+    ss_verdict_fail(&verdict, SS_CODE_INVALID_ARGUMENT, format, detail);
+    return respond_verdict(connection, &verdict);
+}
+
+static bool respond_refusal(http1 *connection) {
+    char encoding[2 * VALUE_BYTES];
+    const text *value = &connection->content_encoding;
+    switch (connection->refusal) {
+    case 404: return respond_text(connection, 404, "404 page not found\n");
+    case 405: return respond_text(connection, 405, "405 method not allowed, supported: [POST]");
+    case 415:
+        return respond_text(connection, 415,
+                            "415 unsupported media type, supported: [application/json, application/x-protobuf]");
+    default:
+        snprintf(encoding, sizeof encoding, "%.*s", (int)value->length, value->bytes);
+        return respond_invalid(connection, "unsupported Content-Encoding: %s", encoding);
+    }
+}
+
+/* ------------------------------------------------------------------ requests */
+
+static bool text_is(const text *value, const char *expected) {
+    size_t length = strlen(expected);
+    return !value->is_cut && value->length == length && memcmp(value->bytes, expected, length) == 0;
+}
+
+static size_t path_length(const http1 *connection) {
+    size_t kept = connection->url_length < URL_BYTES ? connection->url_length : URL_BYTES;
+    const char *query = memchr(connection->url, '?', kept);
+    return query ? (size_t)(query - connection->url) : connection->url_length;
+}
+
+static bool find_signal(http1 *connection) {
+    const ss_service *service = connection->base.scratch->service;
+    size_t length = path_length(connection);
+    for (int i = 0; i < SS_N_SIGNALS; i++) {
+        const char *path = connection->base.listener->config.paths[i];
+        if (strlen(path) == length && length <= URL_BYTES && memcmp(path, connection->url, length) == 0) {
+            connection->signal = (ss_signal)i;
+            return service->has_signal(service->receiver, connection->signal);
+        }
+    }
+    return false;
+}
+
+/* The media type without its parameters, in any case. */
+static bool find_payload(http1 *connection) {
+    const text *value = &connection->content_type;
+    size_t length = 0;
+    while (length < value->length && value->bytes[length] != ';' && value->bytes[length] != ' ' &&
+           value->bytes[length] != '\t') {
+        length++;
+    }
+    for (int payload = SS_PAYLOAD_PROTOBUF; payload <= SS_PAYLOAD_JSON; payload++) {
+        const char *type = content_type_of((ss_payload)payload);
+        if (length == strlen(type) && strncasecmp(value->bytes, type, length) == 0) {
+            connection->payload = (ss_payload)payload;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool find_encoding(http1 *connection) {
+    static const struct {
+        const char *name;
+        ss_encoding encoding;
+    } known[] = {{"", SS_ENCODING_IDENTITY},   {"gzip", SS_ENCODING_GZIP},     {"zstd", SS_ENCODING_ZSTD},
+                 {"zlib", SS_ENCODING_ZLIB},   {"deflate", SS_ENCODING_ZLIB},  {"snappy", SS_ENCODING_SNAPPY},
+                 {"x-snappy-framed", SS_ENCODING_SNAPPY}};
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        if (text_is(&connection->content_encoding, known[i].name)) {
+            connection->encoding = known[i].encoding;
+            return ss_encoding_is_available(connection->encoding);
+        }
+    }
+    return false;
+}
+
+static int judge(http1 *connection) {
+    if (!find_signal(connection)) {
+        return 404;
+    }
+    if (connection->parser.method != HTTP_POST) {
+        return 405;
+    }
+    if (!find_payload(connection)) {
+        return 415;
+    }
+    return find_encoding(connection) ? 0 : 400;
+}
+
+static bool respond_too_large(http1 *connection) {
+    connection->is_closing = true; /* the rest of the body is not read */
+    if (connection->base.listener->config.is_admin) {
+        return respond_text(connection, 400, "http: request body too large");
+    }
+    return respond_invalid(connection, "%s", "http: request body too large");
+}
+
+static bool take_request(http1 *connection) {
+    ss_scratch *scratch = connection->base.scratch;
+    const ss_service *service = scratch->service;
+    const size_t limit = connection->base.listener->config.max_message_bytes;
+    ss_request request = {.signal = connection->signal,
+                          .transport = SS_TRANSPORT_HTTP,
+                          .payload = connection->payload,
+                          .bytes = ss_body_bytes(&connection->body),
+                          .length = ss_body_length(&connection->body)};
+    if (connection->encoding != SS_ENCODING_IDENTITY) {
+        ss_error error = {0};
+        scratch->inflated.length = 0;
+        ss_status status = ss_decompress(scratch->codec, connection->encoding, request.bytes, request.length, limit,
+                                         &scratch->inflated, &error);
+        if (status == SS_ERR_LIMIT) {
+            return respond_invalid(connection, "%s", "http: request body too large");
+        }
+        if (status == SS_ERR_NO_MEMORY) {
+            ss_verdict verdict;
+            ss_verdict_fail(&verdict, SS_CODE_UNAVAILABLE, "no memory to decompress the body");
+            return respond_verdict(connection, &verdict);
+        }
+        if (status != SS_OK) {
+            return respond_invalid(connection, "%s", error.reason);
+        }
+        request.bytes = ss_bytes_of(&scratch->inflated);
+        request.length = scratch->inflated.length;
+    }
+    ss_verdict verdict = {0};
+    service->accept(service->receiver, scratch->worker, &request, &verdict);
+    return respond_verdict(connection, &verdict);
+}
+
+static bool queue_admin_request(http1 *connection) {
+    ss_admin_request request = {0};
+    size_t kept = connection->url_length < URL_BYTES ? connection->url_length : URL_BYTES;
+    size_t path = path_length(connection);
+    size_t query = path < kept ? kept - path - 1 : 0;
+    if (path >= sizeof request.path || query >= sizeof request.query || connection->url_length > URL_BYTES) {
+        return respond_text(connection, 404, "404 page not found\n");
+    }
+    snprintf(request.method, sizeof request.method, "%s",
+             llhttp_method_name((llhttp_method_t)connection->parser.method));
+    memcpy(request.path, connection->url, path);
+    if (query) {
+        memcpy(request.query, connection->url + path + 1, query);
+    }
+    ss_scratch *scratch = connection->base.scratch;
+    connection->base.admin_token = ss_admin_push(&scratch->service->admin, scratch->loop_index, &request);
+    return connection->base.admin_token || respond_text(connection, 503, "out of memory\n");
+}
+
+/* ------------------------------------------------------------------ llhttp's callbacks */
+
+static http1 *of(llhttp_t *parser) {
+    return parser->data;
+}
+
+/* Nothing of the connection's input is looked at any more. */
+static int stop(http1 *connection) {
+    connection->is_closing = true;
+    return HPE_USER;
+}
+
+static int count_header_bytes(http1 *connection, size_t length) {
+    connection->header_bytes += length;
+    if (connection->header_bytes > SS_MAX_HEADER_BYTES) {
+        connection->is_closing = true;
+        respond_text(connection, 431, "request headers are too large");
+        return HPE_USER;
+    }
+    return 0;
+}
+
+static int on_message_begin(llhttp_t *parser) {
+    http1 *connection = of(parser);
+    connection->has_begun = true;
+    connection->started_ns = connection->base.scratch->now_ns;
+    return 0;
+}
+
+static int on_url(llhttp_t *parser, const char *at, size_t length) {
+    http1 *connection = of(parser);
+    if (connection->url_length < URL_BYTES) {
+        size_t room = URL_BYTES - connection->url_length;
+        memcpy(connection->url + connection->url_length, at, length < room ? length : room);
+    }
+    connection->url_length += length;
+    return count_header_bytes(connection, length);
+}
+
+static int on_header_field(llhttp_t *parser, const char *at, size_t length) {
+    http1 *connection = of(parser);
+    for (size_t i = 0; i < length && connection->name_length + i < NAME_BYTES; i++) {
+        connection->name[connection->name_length + i] = at[i];
+    }
+    connection->name_length += length;
+    return count_header_bytes(connection, length + 4);
+}
+
+static int on_header_field_complete(llhttp_t *parser) {
+    http1 *connection = of(parser);
+    static const struct {
+        const char *name;
+        header header;
+    } known[] = {{"content-type", HEADER_CONTENT_TYPE},
+                 {"content-encoding", HEADER_CONTENT_ENCODING},
+                 {"expect", HEADER_EXPECT}};
+    connection->header = HEADER_OTHER;
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        if (connection->name_length == strlen(known[i].name) &&
+            strncasecmp(connection->name, known[i].name, connection->name_length) == 0) {
+            connection->header = known[i].header;
+        }
+    }
+    connection->name_length = 0;
+    return 0;
+}
+
+static text *value_of(http1 *connection) {
+    switch (connection->header) {
+    case HEADER_CONTENT_TYPE: return &connection->content_type;
+    case HEADER_CONTENT_ENCODING: return &connection->content_encoding;
+    case HEADER_EXPECT: return &connection->expect;
+    case HEADER_OTHER: break;
+    }
+    return NULL;
+}
+
+static int on_header_value(llhttp_t *parser, const char *at, size_t length) {
+    http1 *connection = of(parser);
+    text *value = value_of(connection);
+    if (value && !value->is_set) {
+        size_t room = VALUE_BYTES - value->length;
+        value->is_cut = length > room;
+        memcpy(value->bytes + value->length, at, value->is_cut ? room : length);
+        value->length = (uint16_t)(value->length + (value->is_cut ? room : length));
+    }
+    return count_header_bytes(connection, length);
+}
+
+static int on_header_value_complete(llhttp_t *parser) {
+    text *value = value_of(of(parser));
+    if (value && !value->is_set) {
+        while (value->length && (value->bytes[value->length - 1] == ' ' || value->bytes[value->length - 1] == '\t')) {
+            value->length--;
+        }
+        value->is_set = true;
+    }
+    return 0;
+}
+
+static int on_headers_complete(llhttp_t *parser) {
+    http1 *connection = of(parser);
+    const ss_listener_config *config = &connection->base.listener->config;
+    bool is_chunked = parser->flags & F_CHUNKED;
+    bool expects = connection->expect.length == 12 && strncasecmp(connection->expect.bytes, "100-continue", 12) == 0;
+    uint64_t stated = is_chunked ? 0 : (parser->flags & F_CONTENT_LENGTH ? parser->content_length : 0);
+    connection->refusal = config->is_admin ? 0 : judge(connection);
+    if (connection->refusal && (is_chunked || stated > DRAIN_BYTES || (expects && stated))) {
+        connection->is_closing = true; /* cheaper than reading it */
+        respond_refusal(connection);
+        return HPE_USER;
+    }
+    if (!connection->refusal && stated > config->max_message_bytes) {
+        respond_too_large(connection);
+        return HPE_USER;
+    }
+    connection->expected = (size_t)stated;
+    if (expects && (stated || is_chunked)) {
+        static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
+        if (ss_buffer_append(&connection->base.output, (const uint8_t *)go_on, sizeof go_on - 1) != SS_OK) {
+            return stop(connection);
+        }
+    }
+    return 0;
+}
+
+static int on_body(llhttp_t *parser, const char *at, size_t length) {
+    http1 *connection = of(parser);
+    ss_scratch *scratch = connection->base.scratch;
+    if (connection->refusal) {
+        return 0;
+    }
+    if (length > connection->base.listener->config.max_message_bytes - ss_body_length(&connection->body)) {
+        respond_too_large(connection);
+        return HPE_USER;
+    }
+    ss_status status =
+        ss_body_append(scratch, &connection->body, (const uint8_t *)at, length, connection->expected);
+    return status == SS_OK ? 0 : stop(connection);
+}
+
+static int on_message_complete(llhttp_t *parser) {
+    http1 *connection = of(parser);
+    connection->is_closing = !llhttp_should_keep_alive(parser);
+    if (connection->base.listener->config.is_admin) {
+        ss_body_release(connection->base.scratch, &connection->body);
+        queue_admin_request(connection);
+    } else if (connection->refusal) {
+        respond_refusal(connection);
+    } else {
+        take_request(connection);
+    }
+    return connection->is_closing || connection->base.admin_token ? HPE_PAUSED : 0;
+}
+
+static const llhttp_settings_t settings = {
+    .on_message_begin = on_message_begin,
+    .on_url = on_url,
+    .on_header_field = on_header_field,
+    .on_header_field_complete = on_header_field_complete,
+    .on_header_value = on_header_value,
+    .on_header_value_complete = on_header_value_complete,
+    .on_headers_complete = on_headers_complete,
+    .on_body = on_body,
+    .on_message_complete = on_message_complete,
+};
+
+/* ------------------------------------------------------------------ the protocol */
+
+/* True while the connection goes on. What comes behind a waiting admin request is put by. */
+static bool parse(http1 *connection, const uint8_t *bytes, size_t length) {
+    llhttp_t *parser = &connection->parser;
+    const char *pos = (const char *)bytes;
+    const char *end = pos + length;
+    while (pos < end) {
+        llhttp_errno_t result = llhttp_execute(parser, pos, (size_t)(end - pos));
+        if (connection->is_closing && !connection->base.admin_token) {
+            return false;
+        }
+        if (result == HPE_OK) {
+            break;
+        }
+        pos = llhttp_get_error_pos(parser);
+        if (result == HPE_PAUSED) { /* an admin request waits */
+            return ss_buffer_append(&connection->backlog, (const uint8_t *)pos, (size_t)(end - pos)) == SS_OK;
+        }
+        if (result != HPE_PAUSED_UPGRADE) {
+            ss_count(&connection->base.scratch->stats.protocol_errors, 1);
+            connection->is_closing = true;
+            respond_text(connection, 400, "400 Bad Request");
+            return false;
+        }
+        llhttp_resume_after_upgrade(parser); /* an upgrade that we do not take up: HTTP goes on */
+    }
+    return ss_body_settle(connection->base.scratch, &connection->body, connection->expected) == SS_OK;
+}
+
+static bool receive(ss_connection *base, const uint8_t *bytes, size_t length) {
+    return parse((http1 *)base, bytes, length);
+}
+
+bool ss_http1_reply(ss_connection *base, int http_status, const char *content_type, const uint8_t *body,
+                    size_t length) {
+    http1 *connection = (http1 *)base;
+    base->admin_token = 0;
+    respond(connection, http_status, content_type, "", body, length);
+    if (connection->is_closing) {
+        return false;
+    }
+    llhttp_resume(&connection->parser);
+    ss_buffer backlog = connection->backlog;
+    connection->backlog = (ss_buffer){0};
+    bool goes_on = parse(connection, backlog.data, backlog.length);
+    ss_buffer_free(&backlog);
+    return goes_on;
+}
+
+static bool produce(ss_connection *base) {
+    (void)base; /* answers are written when they are made */
+    return true;
+}
+
+static bool tick(ss_connection *base) {
+    http1 *connection = (http1 *)base;
+    const ss_listener_config *config = &base->listener->config;
+    uint64_t now = base->scratch->now_ns;
+    if (config->idle_timeout_ns && now - base->active_ns > config->idle_timeout_ns) {
+        return false;
+    }
+    if (config->read_timeout_ns && connection->has_begun && !base->admin_token &&
+        now - connection->started_ns > config->read_timeout_ns) {
+        connection->is_closing = true;
+        respond_text(connection, 408, "408 Request Timeout");
+        return false;
+    }
+    return true;
+}
+
+static bool drain(ss_connection *base) {
+    http1 *connection = (http1 *)base;
+    connection->is_draining = true;
+    return connection->has_begun || base->output.length > 0;
+}
+
+static void http1_free(ss_connection *base) {
+    http1 *connection = (http1 *)base;
+    ss_body_release(base->scratch, &connection->body);
+    ss_buffer_free(&connection->backlog);
+    free(connection);
+}
+
+static const ss_protocol http1_protocol = {
+    .receive = receive, .produce = produce, .tick = tick, .drain = drain, .free = http1_free};
+
+ss_connection *ss_http1_new(ss_scratch *scratch, ss_listener *listener) {
+    http1 *connection = calloc(1, sizeof *connection);
+    if (!connection) {
+        return NULL;
+    }
+    connection->base = (ss_connection){.protocol = &http1_protocol, .scratch = scratch, .listener = listener, .fd = -1};
+    llhttp_init(&connection->parser, HTTP_REQUEST, &settings);
+    connection->parser.data = connection;
+    return &connection->base;
+}

@@ -1,0 +1,713 @@
+/*
+ * OTLP/gRPC on HTTP/2 with prior knowledge. nghttp2 keeps the protocol's state; this file turns streams into requests
+ * and answers, and keeps peers within bounds.
+ *
+ * Bounds: every frame that makes work without bringing a request costs a credit, and answered requests bring credits
+ * back, so that all floods (PING, SETTINGS, WINDOW_UPDATE, PRIORITY, empty DATA, reset streams in whichever way) run dry
+ * alike. CONTINUATIONs and header bytes are counted for each header block, bytes of unfinished requests for each
+ * connection. Output is bounded by the loop, which reads nothing while output waits.
+ * Sources: RFC 9113, gRPC "PROTOCOL-HTTP2.md".
+ */
+#include "net/connection.h"
+#include "net/grpc.h"
+
+#include <nghttp2/nghttp2.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    CREDIT_MAX = 1000,         /* frames without a request that a peer may send at once */
+    CREDIT_PER_REQUEST = 6,    /* a request may bring window updates, pings and an empty DATA frame */
+    CREDIT_PER_SECOND = 50,    /* for keepalive and cancelled calls of a quiet connection */
+    MAX_CONTINUATIONS = 8,     /* of one header block */
+    HEADER_FLOOD_FACTOR = 4,   /* a block that decodes to this many times the limit ends the connection */
+    CONNECTION_WINDOW_FACTOR = 4, /* connection window, in stream windows */
+    HELD_FACTOR = 16,          /* bytes of unfinished requests a connection may hold, in messages of the largest size */
+    SPARE_STREAMS = 64,
+    UNKNOWN_TEXT_BYTES = 128,  /* kept of a path or encoding that is not known, for the answer */
+    GOAWAY_BYTES = 17
+};
+
+typedef struct stream {
+    struct stream *previous, *next; /* in one of the connection's lists */
+    int32_t id;
+    ss_signal signal;
+    ss_encoding encoding;
+    bool headers_done;
+    bool answered; /* what still arrives is ignored */
+    bool complete; /* the peer's side is closed */
+    uint32_t stated_length; /* of the message, prefix included; 0 until the prefix is there */
+    uint64_t started_ns;
+    ss_body body;       /* the request; then the response where it is not the usual empty one */
+    size_t reply_sent;
+} stream;
+
+typedef struct stream_list {
+    stream *first, *last;
+} stream_list;
+
+struct ss_http2_shared {
+    nghttp2_session_callbacks *callbacks;
+    nghttp2_option *option;
+    stream *spare;
+    size_t n_spare;
+};
+
+/* What the header block being read has said so far. Blocks are never interleaved. */
+typedef struct head {
+    size_t bytes;
+    uint32_t n_continuations;
+    bool is_post;
+    bool has_content_type;
+    bool is_grpc;
+    bool has_encoding;
+    ss_encoding encoding;
+    uint8_t path[UNKNOWN_TEXT_BYTES];
+    size_t path_length; /* whole; what is over the array is not kept */
+    uint8_t content_type[UNKNOWN_TEXT_BYTES];
+    size_t content_type_length;
+    uint8_t unknown_encoding[UNKNOWN_TEXT_BYTES];
+    size_t unknown_encoding_length;
+    uint8_t method[16];
+    size_t method_length;
+} head;
+
+typedef struct http2 {
+    ss_connection base;
+    nghttp2_session *session;
+    stream_list unfinished; /* oldest first */
+    stream_list answered;   /* whose response is on its way */
+    stream *borrowing;    /* whose body lies in the read buffer */
+    head head;
+    size_t held_bytes;
+    int32_t credit;
+    uint64_t credit_ns; /* when credit was last given by time */
+    uint64_t opened_ns;
+    uint32_t failure; /* HTTP/2 error code that ends the connection; NGHTTP2_NO_ERROR: none */
+    bool has_settings; /* the peer's preface is complete */
+    bool is_draining;
+    uint64_t final_goaway_ns; /* when the last GOAWAY is due; 0: not draining, or sent */
+} http2;
+
+/* ------------------------------------------------------------------ streams */
+
+static void list_append(stream_list *list, stream *s) {
+    s->previous = list->last;
+    s->next = NULL;
+    *(list->last ? &list->last->next : &list->first) = s;
+    list->last = s;
+}
+
+static void list_remove(stream_list *list, stream *s) {
+    *(s->previous ? &s->previous->next : &list->first) = s->next;
+    *(s->next ? &s->next->previous : &list->last) = s->previous;
+}
+
+static stream *stream_new(http2 *connection, int32_t id) {
+    struct ss_http2_shared *shared = connection->base.scratch->http2;
+    stream *s = shared->spare;
+    if (s) {
+        shared->spare = s->next;
+        shared->n_spare--;
+        *s = (stream){0};
+    } else if (!(s = calloc(1, sizeof *s))) {
+        return NULL;
+    }
+    s->id = id;
+    s->started_ns = connection->base.scratch->now_ns;
+    list_append(&connection->unfinished, s);
+    return s;
+}
+
+static void release_body(http2 *connection, stream *s) {
+    if (connection->borrowing == s) {
+        connection->borrowing = NULL;
+    }
+    connection->held_bytes -= s->body.held.length;
+    ss_body_release(connection->base.scratch, &s->body);
+}
+
+static void stream_free(http2 *connection, stream *s) {
+    struct ss_http2_shared *shared = connection->base.scratch->http2;
+    list_remove(s->answered ? &connection->answered : &connection->unfinished, s);
+    release_body(connection, s);
+    if (shared->n_spare < SPARE_STREAMS) {
+        s->next = shared->spare;
+        shared->spare = s;
+        shared->n_spare++;
+    } else {
+        free(s);
+    }
+}
+
+/* ------------------------------------------------------------------ answers */
+
+#define NV(name_text, value_text)                                                                                      \
+    {(uint8_t *)(name_text), (uint8_t *)(value_text), sizeof(name_text) - 1, sizeof(value_text) - 1,                  \
+     NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE}
+
+static const nghttp2_nv status_200 = NV(":status", "200");
+static const nghttp2_nv content_type_grpc = NV("content-type", "application/grpc");
+static const nghttp2_nv grpc_status_ok = NV("grpc-status", "0");
+
+static nghttp2_nv nv_of(const char *name, const void *value, size_t length) {
+    return (nghttp2_nv){(uint8_t *)name, (uint8_t *)value, strlen(name), length, NGHTTP2_NV_FLAG_NO_COPY_NAME};
+}
+
+static nghttp2_nv accept_encoding(void) {
+    const char *value = ss_grpc_accept_encoding();
+    nghttp2_nv nv = nv_of("grpc-accept-encoding", value, strlen(value));
+    nv.flags |= NGHTTP2_NV_FLAG_NO_COPY_VALUE;
+    return nv;
+}
+
+static ssize_t read_reply(nghttp2_session *session, int32_t id, uint8_t *out, size_t capacity, uint32_t *flags,
+                          nghttp2_data_source *source, void *user) {
+    (void)user;
+    static const uint8_t empty_message[SS_GRPC_PREFIX_BYTES] = {0};
+    stream *s = source->ptr;
+    const ss_buffer *held = &s->body.held;
+    const uint8_t *bytes = held->data ? held->data : empty_message;
+    size_t left = (held->data ? held->length : sizeof empty_message) - s->reply_sent;
+    size_t size = left < capacity ? left : capacity;
+    memcpy(out, bytes + s->reply_sent, size);
+    s->reply_sent += size;
+    if (size == left) {
+        *flags |= NGHTTP2_DATA_FLAG_EOF | NGHTTP2_DATA_FLAG_NO_END_STREAM;
+        if (nghttp2_submit_trailer(session, id, &grpc_status_ok, 1) != 0) {
+            return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+        }
+    }
+    return (ssize_t)size;
+}
+
+static int answer_success(http2 *connection, stream *s, const ss_verdict *verdict) {
+    ss_scratch *scratch = connection->base.scratch;
+    if (verdict->rejected_items || verdict->message[0]) {
+        ss_buffer *reply = &scratch->answer;
+        uint8_t prefix[SS_GRPC_PREFIX_BYTES] = {0};
+        reply->length = 0;
+        if (ss_buffer_append(reply, prefix, sizeof prefix) != SS_OK ||
+            ss_export_response_append(verdict, s->signal, SS_PAYLOAD_PROTOBUF, reply) != SS_OK) {
+            return NGHTTP2_ERR_NOMEM;
+        }
+        size_t length = reply->length - sizeof prefix; /* a few hundred bytes */
+        reply->data[3] = (uint8_t)(length >> 8);
+        reply->data[4] = (uint8_t)length;
+        if (ss_body_hold(scratch, &s->body, reply->data, reply->length, reply->length) != SS_OK) {
+            return NGHTTP2_ERR_NOMEM;
+        }
+        connection->held_bytes += s->body.held.length;
+    }
+    const nghttp2_nv headers[] = {status_200, content_type_grpc, accept_encoding()};
+    const nghttp2_data_provider provider = {.source.ptr = s, .read_callback = read_reply};
+    return nghttp2_submit_response(connection->session, s->id, headers, sizeof headers / sizeof headers[0], &provider);
+}
+
+/* Trailers-Only: the header block is the whole response. */
+static int answer_failure(http2 *connection, stream *s, const ss_verdict *verdict, const char *http_status) {
+    ss_buffer *answer = &connection->base.scratch->answer;
+    char code[12], message[SS_GRPC_MESSAGE_TEXT_BYTES];
+    snprintf(code, sizeof code, "%d", (int)verdict->code);
+    size_t message_length = ss_grpc_encode_message(verdict->message, message);
+    nghttp2_nv headers[6] = {nv_of(":status", http_status, strlen(http_status)), content_type_grpc,
+                             nv_of("grpc-status", code, strlen(code)),
+                             nv_of("grpc-message", message, message_length)};
+    size_t n = 4;
+    if (verdict->code == SS_CODE_UNIMPLEMENTED) {
+        headers[n++] = accept_encoding(); /* what the peer may send instead */
+    }
+    if (verdict->has_retry_delay) {
+        answer->length = 0;
+        ss_status status = ss_rpc_status_append(verdict, SS_PAYLOAD_PROTOBUF, answer);
+        size_t binary = answer->length;
+        if (status == SS_OK && ss_buffer_reserve(answer, 2 * binary + 4) == SS_OK &&
+            ss_base64_append(answer->data, binary, answer) == SS_OK) {
+            headers[n++] = nv_of("grpc-status-details-bin", answer->data + binary, answer->length - binary);
+        }
+    }
+    return nghttp2_submit_response(connection->session, s->id, headers, n, NULL);
+}
+
+static int answer(http2 *connection, stream *s, const ss_verdict *verdict, const char *http_status) {
+    release_body(connection, s);
+    list_remove(&connection->unfinished, s);
+    list_append(&connection->answered, s);
+    s->answered = true;
+    ss_count(&connection->base.scratch->stats.requests, 1);
+    return verdict->code == SS_CODE_OK ? answer_success(connection, s, verdict)
+                                       : answer_failure(connection, s, verdict, http_status);
+}
+
+/* ------------------------------------------------------------------ requests */
+
+/* Go on, or refuse at once what the header block already shows to be refused. */
+static int take_headers(http2 *connection, stream *s) {
+    const head *h = &connection->head;
+    const ss_service *service = connection->base.scratch->service;
+    ss_verdict verdict = {0};
+    char quoted[2 * UNKNOWN_TEXT_BYTES];
+    const char *http_status = "200";
+    s->headers_done = true;
+    s->encoding = h->encoding;
+    if (h->bytes > SS_MAX_HEADER_BYTES) {
+        ss_verdict_fail(&verdict, SS_CODE_RESOURCE_EXHAUSTED, "request headers larger than max (%zu vs. %d)", h->bytes,
+                        SS_MAX_HEADER_BYTES);
+    } else if (!h->is_grpc) {
+        http_status = "415";
+        if (h->has_content_type) {
+            ss_quote(h->content_type, h->content_type_length, quoted, sizeof quoted);
+            ss_verdict_fail(&verdict, SS_CODE_INVALID_ARGUMENT, "invalid gRPC request content-type %s", quoted);
+        } else {
+            ss_verdict_fail(&verdict, SS_CODE_INVALID_ARGUMENT, "malformed header: missing HTTP content-type");
+        }
+    } else if (!h->is_post) {
+        http_status = "405";
+        ss_quote(h->method, h->method_length, quoted, sizeof quoted);
+        ss_verdict_fail(&verdict, SS_CODE_INTERNAL, "Received a HEADERS frame with :method %s which should be POST",
+                        quoted);
+    } else if (!ss_grpc_route(h->path, h->path_length, &s->signal, &verdict)) {
+        /* verdict says why */
+    } else if (!service->has_signal(service->receiver, s->signal)) {
+        size_t length = 1;
+        while (h->path[length] != '/') {
+            length++; /* the method follows: the path is a known one */
+        }
+        ss_verdict_fail(&verdict, SS_CODE_UNIMPLEMENTED, "unknown service %.*s", (int)length - 1,
+                        (const char *)h->path + 1);
+    } else if (h->unknown_encoding_length) {
+        ss_quote(h->unknown_encoding, h->unknown_encoding_length, quoted, sizeof quoted);
+        ss_verdict_fail(&verdict, SS_CODE_UNIMPLEMENTED, "grpc: Decompressor is not installed for grpc-encoding %s",
+                        quoted);
+    }
+    return verdict.code == SS_CODE_OK ? 0 : answer(connection, s, &verdict, http_status);
+}
+
+/* The peer has said all: hand the message over. */
+static int take_request(http2 *connection, stream *s) {
+    ss_scratch *scratch = connection->base.scratch;
+    const ss_service *service = scratch->service;
+    ss_verdict verdict = {0};
+    ss_request request = {.signal = s->signal, .transport = SS_TRANSPORT_GRPC, .payload = SS_PAYLOAD_PROTOBUF};
+    if (ss_grpc_unpack(scratch->codec, s->encoding, ss_body_bytes(&s->body), ss_body_length(&s->body),
+                       connection->base.listener->config.max_message_bytes, &scratch->inflated, &request.bytes,
+                       &request.length, &verdict)) {
+        service->accept(service->receiver, scratch->worker, &request, &verdict);
+    }
+    connection->credit += CREDIT_PER_REQUEST;
+    if (connection->credit > CREDIT_MAX) {
+        connection->credit = CREDIT_MAX;
+    }
+    return answer(connection, s, &verdict, "200");
+}
+
+/* Once the prefix has arrived: refuse what it announces, before it comes. */
+static int check_prefix(http2 *connection, stream *s) {
+    uint32_t length;
+    ss_verdict verdict = {0};
+    if (!ss_grpc_check_prefix(ss_body_bytes(&s->body), s->encoding,
+                              connection->base.listener->config.max_message_bytes, &length, &verdict)) {
+        return answer(connection, s, &verdict, "200");
+    }
+    s->stated_length = length > UINT32_MAX - SS_GRPC_PREFIX_BYTES ? UINT32_MAX : length + SS_GRPC_PREFIX_BYTES;
+    return 0;
+}
+
+static ss_status settle(http2 *connection) {
+    stream *s = connection->borrowing;
+    if (!s) {
+        return SS_OK;
+    }
+    connection->borrowing = NULL;
+    ss_status status = ss_body_settle(connection->base.scratch, &s->body, s->stated_length);
+    connection->held_bytes += s->body.held.length;
+    return status;
+}
+
+static int take_data(http2 *connection, stream *s, const uint8_t *bytes, size_t length) {
+    if (s != connection->borrowing && settle(connection) != SS_OK) {
+        return NGHTTP2_ERR_NOMEM;
+    }
+    size_t before = s->body.held.length;
+    if (ss_body_append(connection->base.scratch, &s->body, bytes, length, s->stated_length) != SS_OK) {
+        return NGHTTP2_ERR_NOMEM;
+    }
+    connection->borrowing = s->body.borrowed ? s : NULL;
+    connection->held_bytes += s->body.held.length - before;
+    ss_verdict verdict = {0};
+    size_t body_length = ss_body_length(&s->body);
+    if (!s->stated_length && body_length >= SS_GRPC_PREFIX_BYTES) {
+        int result = check_prefix(connection, s);
+        if (result != 0 || s->answered) {
+            return result;
+        }
+    }
+    if (s->stated_length && body_length > s->stated_length) {
+        ss_verdict_fail(&verdict, SS_CODE_INTERNAL,
+                        "cardinality violation: received multiple request messages for non-client-streaming RPC");
+        return answer(connection, s, &verdict, "200");
+    }
+    if (connection->held_bytes / HELD_FACTOR > connection->base.listener->config.max_message_bytes) {
+        ss_verdict_fail(&verdict, SS_CODE_RESOURCE_EXHAUSTED, "too many bytes of unfinished requests on one connection");
+        verdict.has_retry_delay = true;
+        return answer(connection, s, &verdict, "200");
+    }
+    return 0;
+}
+
+/* ------------------------------------------------------------------ nghttp2's callbacks */
+
+static int fail(http2 *connection, uint32_t code) {
+    connection->failure = code;
+    return NGHTTP2_ERR_CALLBACK_FAILURE;
+}
+
+/* Memory is short: nothing on this connection can be relied on. */
+static int checked(http2 *connection, int result) {
+    return result == 0 ? 0 : fail(connection, NGHTTP2_INTERNAL_ERROR);
+}
+
+static int charge(http2 *connection) {
+    return --connection->credit < 0 ? fail(connection, NGHTTP2_ENHANCE_YOUR_CALM) : 0;
+}
+
+static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *frame, void *user) {
+    (void)session;
+    http2 *connection = user;
+    switch (frame->type) {
+    case NGHTTP2_DATA:
+        if (frame->length > 0) {
+            return 0;
+        }
+        break;
+    case NGHTTP2_CONTINUATION:
+        if (++connection->head.n_continuations > MAX_CONTINUATIONS) {
+            return fail(connection, NGHTTP2_ENHANCE_YOUR_CALM);
+        }
+        return 0;
+    case NGHTTP2_HEADERS: connection->head.n_continuations = 0; break;
+    default: break;
+    }
+    return charge(connection);
+}
+
+static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *user) {
+    http2 *connection = user;
+    connection->head = (head){0};
+    if (frame->headers.cat != NGHTTP2_HCAT_REQUEST) {
+        return 0; /* trailers, of which gRPC clients send none that matter */
+    }
+    stream *s = stream_new(connection, frame->hd.stream_id);
+    if (!s) {
+        return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+    }
+    nghttp2_session_set_stream_user_data(session, frame->hd.stream_id, s);
+    return 0;
+}
+
+static size_t keep_text(uint8_t *to, size_t capacity, const uint8_t *text, size_t length) {
+    size_t size = length < capacity ? length : capacity;
+    memcpy(to, text, size);
+    return size;
+}
+
+/* "application/grpc", alone or with a message format or parameters. */
+static bool is_grpc_content_type(const uint8_t *value, size_t length) {
+    static const char type[] = "application/grpc";
+    size_t size = sizeof type - 1;
+    return length >= size && memcmp(value, type, size) == 0 &&
+           (length == size || value[size] == '+' || value[size] == ';');
+}
+
+static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name, size_t name_length,
+                     const uint8_t *value, size_t length, uint8_t flags, void *user) {
+    (void)session, (void)frame, (void)flags;
+    http2 *connection = user;
+    head *h = &connection->head;
+    h->bytes += name_length + length + 32; /* as HPACK and SETTINGS_MAX_HEADER_LIST_SIZE count */
+    if (h->bytes > SS_MAX_HEADER_BYTES) {
+        return h->bytes > (size_t)SS_MAX_HEADER_BYTES * HEADER_FLOOD_FACTOR
+                   ? fail(connection, NGHTTP2_ENHANCE_YOUR_CALM)
+                   : 0;
+    }
+    switch (name_length) {
+    case 5:
+        if (memcmp(name, ":path", 5) == 0) {
+            h->path_length = keep_text(h->path, sizeof h->path, value, length);
+        }
+        break;
+    case 7:
+        if (memcmp(name, ":method", 7) == 0) {
+            h->is_post = length == 4 && memcmp(value, "POST", 4) == 0;
+            h->method_length = keep_text(h->method, sizeof h->method, value, length);
+        }
+        break;
+    case 12:
+        if (memcmp(name, "content-type", 12) == 0) {
+            h->has_content_type = true;
+            h->is_grpc = is_grpc_content_type(value, length);
+            h->content_type_length = keep_text(h->content_type, sizeof h->content_type, value, length);
+        }
+        break;
+    case 13:
+        if (memcmp(name, "grpc-encoding", 13) == 0 && length > 0 &&
+            !ss_grpc_find_encoding(value, length, &h->encoding)) {
+            h->unknown_encoding_length = keep_text(h->unknown_encoding, sizeof h->unknown_encoding, value, length);
+        }
+        break;
+    default: break;
+    }
+    return 0;
+}
+
+static int on_data_chunk(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *bytes, size_t length,
+                         void *user) {
+    (void)flags;
+    http2 *connection = user;
+    stream *s = nghttp2_session_get_stream_user_data(session, id);
+    return s && !s->answered ? checked(connection, take_data(connection, s, bytes, length)) : 0;
+}
+
+static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, void *user) {
+    http2 *connection = user;
+    stream *s;
+    switch (frame->hd.type) {
+    case NGHTTP2_DATA:
+        if (frame->hd.length > 0 && frame->hd.length == frame->data.padlen && charge(connection) != 0) {
+            return NGHTTP2_ERR_CALLBACK_FAILURE; /* nothing but padding; frames of no length are charged already */
+        }
+        /* fall through */
+    case NGHTTP2_HEADERS:
+        s = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
+        if (!s) {
+            return 0;
+        }
+        s->complete = frame->hd.flags & NGHTTP2_FLAG_END_STREAM;
+        if (!s->headers_done && checked(connection, take_headers(connection, s)) != 0) {
+            return NGHTTP2_ERR_CALLBACK_FAILURE;
+        }
+        return s->complete && !s->answered ? checked(connection, take_request(connection, s)) : 0;
+    case NGHTTP2_SETTINGS: connection->has_settings = true; return 0;
+    case NGHTTP2_PING:
+        if (frame->hd.flags & NGHTTP2_FLAG_ACK && connection->final_goaway_ns) {
+            connection->final_goaway_ns = 1; /* every request sent before our notice has arrived */
+        }
+        return 0;
+    default: return 0;
+    }
+}
+
+static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, void *user) {
+    http2 *connection = user;
+    if (frame->hd.type == NGHTTP2_GOAWAY && frame->goaway.error_code != NGHTTP2_NO_ERROR) {
+        ss_count(&connection->base.scratch->stats.protocol_errors, 1);
+    }
+    if (frame->hd.type == NGHTTP2_HEADERS && frame->hd.flags & NGHTTP2_FLAG_END_STREAM) {
+        const stream *s = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
+        if (s && !s->complete) { /* answered early: the rest need not come */
+            return nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, frame->hd.stream_id, NGHTTP2_NO_ERROR);
+        }
+    }
+    return 0;
+}
+
+static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t code, void *user) {
+    (void)code;
+    stream *s = nghttp2_session_get_stream_user_data(session, id);
+    if (s) {
+        nghttp2_session_set_stream_user_data(session, id, NULL);
+        stream_free(user, s);
+    }
+    return 0;
+}
+
+/* ------------------------------------------------------------------ the protocol */
+
+/* End the connection with a last GOAWAY, made by hand: the session cannot be used after a failure. */
+static bool end(http2 *connection, uint32_t code) {
+    ss_count(&connection->base.scratch->stats.protocol_errors, 1);
+    uint32_t last = (uint32_t)nghttp2_session_get_last_proc_stream_id(connection->session);
+    const uint8_t frame[GOAWAY_BYTES] = {
+        0, 0, 8, NGHTTP2_GOAWAY, 0, 0, 0, 0, 0, (uint8_t)(last >> 24), (uint8_t)(last >> 16), (uint8_t)(last >> 8),
+        (uint8_t)last, (uint8_t)(code >> 24), (uint8_t)(code >> 16), (uint8_t)(code >> 8), (uint8_t)code};
+    (void)ss_buffer_append(&connection->base.output, frame, sizeof frame); /* without memory it ends without a word */
+    return false;
+}
+
+static bool refuse_http1(http2 *connection) {
+    static const char text[] = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\n"
+                               "Connection: close\r\n\r\n"
+                               "this port speaks gRPC over HTTP/2; OTLP/HTTP has a port of its own\n";
+    ss_count(&connection->base.scratch->stats.protocol_errors, 1);
+    (void)ss_buffer_append(&connection->base.output, (const uint8_t *)text, sizeof text - 1);
+    return false;
+}
+
+static bool receive(ss_connection *base, const uint8_t *bytes, size_t length) {
+    http2 *connection = (http2 *)base;
+    ssize_t used = nghttp2_session_mem_recv(connection->session, bytes, length);
+    if (used == NGHTTP2_ERR_BAD_CLIENT_MAGIC) {
+        return refuse_http1(connection);
+    }
+    if (used < 0) {
+        connection->borrowing = NULL; /* the bytes are not needed any more */
+        if (used == NGHTTP2_ERR_CALLBACK_FAILURE) {
+            return end(connection, connection->failure);
+        }
+        /* What else ends a session is nghttp2's own limits on floods, which differ from version to version. */
+        return end(connection, used == NGHTTP2_ERR_NOMEM ? NGHTTP2_INTERNAL_ERROR : NGHTTP2_ENHANCE_YOUR_CALM);
+    }
+    return settle(connection) == SS_OK || end(connection, NGHTTP2_INTERNAL_ERROR);
+}
+
+static bool produce(ss_connection *base) {
+    http2 *connection = (http2 *)base;
+    nghttp2_session *session = connection->session;
+    if (connection->final_goaway_ns && connection->final_goaway_ns <= base->scratch->now_ns) {
+        connection->final_goaway_ns = 0;
+        nghttp2_submit_goaway(session, NGHTTP2_FLAG_NONE, nghttp2_session_get_last_proc_stream_id(session),
+                              NGHTTP2_NO_ERROR, NULL, 0);
+    }
+    for (;;) {
+        const uint8_t *bytes;
+        ssize_t length = nghttp2_session_mem_send(session, &bytes);
+        if (length < 0) {
+            return end(connection, NGHTTP2_INTERNAL_ERROR);
+        }
+        if (length == 0) {
+            return nghttp2_session_want_read(session) || nghttp2_session_want_write(session);
+        }
+        if (ss_buffer_append(&base->output, bytes, (size_t)length) != SS_OK) {
+            return false;
+        }
+    }
+}
+
+static bool tick(ss_connection *base) {
+    http2 *connection = (http2 *)base;
+    const ss_listener_config *config = &base->listener->config;
+    uint64_t now = base->scratch->now_ns;
+    uint64_t earned = (now - connection->credit_ns) / (1000000000 / CREDIT_PER_SECOND);
+    if (earned > 0) {
+        connection->credit_ns = now;
+        connection->credit = earned < (uint64_t)(CREDIT_MAX - connection->credit) ? connection->credit + (int32_t)earned
+                                                                                  : CREDIT_MAX;
+    }
+    if (config->idle_timeout_ns && now - base->active_ns > config->idle_timeout_ns) {
+        nghttp2_session_terminate_session(connection->session, NGHTTP2_NO_ERROR);
+    }
+    if (config->read_timeout_ns) {
+        if (!connection->has_settings && now - connection->opened_ns > config->read_timeout_ns) {
+            return end(connection, NGHTTP2_PROTOCOL_ERROR);
+        }
+        for (stream *s; (s = connection->unfinished.first) && now - s->started_ns > config->read_timeout_ns;) {
+            if (!s->headers_done) {
+                return end(connection, NGHTTP2_ENHANCE_YOUR_CALM); /* no other stream can go on either */
+            }
+            ss_verdict verdict;
+            ss_verdict_fail(&verdict, SS_CODE_DEADLINE_EXCEEDED, "request was not complete within the read timeout");
+            if (answer(connection, s, &verdict, "200") != 0) {
+                return end(connection, NGHTTP2_INTERNAL_ERROR);
+            }
+        }
+    }
+    return true;
+}
+
+static bool drain(ss_connection *base) {
+    http2 *connection = (http2 *)base;
+    if (!connection->has_settings) {
+        return false;
+    }
+    if (!connection->is_draining) {
+        /* Requests on their way are still taken: the last word is said when the peer has answered the ping. */
+        static const uint8_t opaque[8] = {'d', 'r', 'a', 'i', 'n', 0, 0, 0};
+        enum { PATIENCE_NS = 200000000 };
+        connection->is_draining = true;
+        connection->final_goaway_ns = base->scratch->now_ns + PATIENCE_NS;
+        nghttp2_submit_shutdown_notice(connection->session);
+        nghttp2_submit_ping(connection->session, NGHTTP2_FLAG_NONE, opaque);
+    }
+    return true;
+}
+
+static void http2_free(ss_connection *base) {
+    http2 *connection = (http2 *)base;
+    nghttp2_session_del(connection->session);
+    while (connection->unfinished.first) {
+        stream_free(connection, connection->unfinished.first);
+    }
+    while (connection->answered.first) {
+        stream_free(connection, connection->answered.first);
+    }
+    free(connection);
+}
+
+static const ss_protocol http2_protocol = {
+    .receive = receive, .produce = produce, .tick = tick, .drain = drain, .free = http2_free};
+
+/* ------------------------------------------------------------------ construction */
+
+static struct ss_http2_shared *shared_new(void) {
+    struct ss_http2_shared *shared = calloc(1, sizeof *shared);
+    if (!shared) {
+        return NULL;
+    }
+    if (nghttp2_session_callbacks_new(&shared->callbacks) != 0 || nghttp2_option_new(&shared->option) != 0) {
+        ss_http2_shared_free(shared);
+        return NULL;
+    }
+    nghttp2_session_callbacks_set_on_begin_frame_callback(shared->callbacks, on_begin_frame);
+    nghttp2_session_callbacks_set_on_begin_headers_callback(shared->callbacks, on_begin_headers);
+    nghttp2_session_callbacks_set_on_header_callback(shared->callbacks, on_header);
+    nghttp2_session_callbacks_set_on_data_chunk_recv_callback(shared->callbacks, on_data_chunk);
+    nghttp2_session_callbacks_set_on_frame_recv_callback(shared->callbacks, on_frame_recv);
+    nghttp2_session_callbacks_set_on_frame_send_callback(shared->callbacks, on_frame_send);
+    nghttp2_session_callbacks_set_on_stream_close_callback(shared->callbacks, on_stream_close);
+    nghttp2_option_set_no_closed_streams(shared->option, 1);
+    return shared;
+}
+
+void ss_http2_shared_free(struct ss_http2_shared *shared) {
+    if (!shared) {
+        return;
+    }
+    for (stream *s; (s = shared->spare);) {
+        shared->spare = s->next;
+        free(s);
+    }
+    nghttp2_option_del(shared->option);
+    nghttp2_session_callbacks_del(shared->callbacks);
+    free(shared);
+}
+
+ss_connection *ss_http2_new(ss_scratch *scratch, ss_listener *listener) {
+    if (!scratch->http2 && !(scratch->http2 = shared_new())) {
+        return NULL;
+    }
+    http2 *connection = calloc(1, sizeof *connection);
+    if (!connection) {
+        return NULL;
+    }
+    connection->base = (ss_connection){.protocol = &http2_protocol, .scratch = scratch, .listener = listener, .fd = -1};
+    connection->credit = CREDIT_MAX;
+    connection->opened_ns = connection->credit_ns = scratch->now_ns;
+    const ss_listener_config *config = &listener->config;
+    const nghttp2_settings_entry settings[] = {
+        {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, config->max_concurrent_streams},
+        {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, config->initial_window_bytes},
+        {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, SS_MAX_HEADER_BYTES},
+    };
+    uint64_t window = (uint64_t)config->initial_window_bytes * CONNECTION_WINDOW_FACTOR;
+    nghttp2_session **session = &connection->session;
+    if (nghttp2_session_server_new2(session, scratch->http2->callbacks, connection, scratch->http2->option) != 0 ||
+        nghttp2_submit_settings(*session, NGHTTP2_FLAG_NONE, settings, sizeof settings / sizeof settings[0]) != 0 ||
+        nghttp2_session_set_local_window_size(*session, NGHTTP2_FLAG_NONE, 0,
+                                              window > INT32_MAX ? INT32_MAX : (int32_t)window) != 0) {
+        nghttp2_session_del(*session);
+        free(connection);
+        return NULL;
+    }
+    return &connection->base;
+}

@@ -1,0 +1,561 @@
+/*
+ * Level-triggered epoll: one wait, one read and one write for a request that fits. A connection whose output does not
+ * fit into its socket is only written to until it does, so that a peer which does not read is not read from.
+ *
+ * The first loop accepts and deals connections out in turn. What other threads want of a loop (a new connection, a
+ * reply, the end) goes through its inbox, a locked list with an eventfd.
+ */
+#define _GNU_SOURCE /* accept4 */
+#include "net/loop.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    EVENTS_AT_ONCE = 64,
+    ACCEPTS_AT_ONCE = 64, /* so that a storm of connections does not starve those that are open */
+    CLOSE_MS = 5000,      /* to write the last output */
+    LINGER_MS = 1000,     /* then, for the peer to close */
+    PAUSE_MS = 100,       /* without accepting, when file descriptors have run out */
+    TICK_MAX_MS = 1000,
+    TICK_MIN_MS = 10,
+    TICKS_PER_TIMEOUT = 4,
+    DRAIN_TICK_MS = 20
+};
+
+static const uint64_t ms_ns = 1000000;
+
+typedef struct letter {
+    struct letter *next;
+    int fd; /* a new connection, or -1: a reply */
+    ss_listener *listener;
+    uint64_t token;
+    int http_status;
+    char content_type[128];
+    ss_buffer body;
+} letter;
+
+struct ss_loop {
+    ss_scratch scratch;
+    ss_listener *listeners;
+    size_t n_listeners;
+    ss_loop *const *peers;
+    size_t n_peers;
+    size_t next_peer;
+    int epoll_fd;
+    int wake_fd;
+    pthread_t thread;
+    bool is_started;
+    bool is_draining;
+    bool was_cut;          /* connections were ended by the deadline */
+    bool listeners_paused; /* no file descriptors left: accept again at the next tick */
+    uint64_t tick_ns;      /* interval */
+    uint64_t next_tick_ns;
+    ss_connection *connections;
+    ss_connection *dead;
+    pthread_mutex_t inbox_lock;
+    letter *inbox_first, *inbox_last;
+    uint64_t stop_ns; /* atomic: deadline of the drain; 0: run */
+    uint8_t *read_buffer;
+};
+
+uint64_t ss_monotonic_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* ------------------------------------------------------------------ connections */
+
+static void destroy(ss_connection *c) {
+    c->protocol->free(c);
+}
+
+/* Nothing more comes from or goes to the protocol; what is in output is still to be sent. */
+static void close_soon(ss_loop *loop, ss_connection *c) {
+    if (c->state == SS_CONNECTION_OPEN) {
+        c->state = SS_CONNECTION_CLOSING;
+        c->close_by_ns = loop->scratch.now_ns + CLOSE_MS * ms_ns;
+    }
+}
+
+static void kill_connection(ss_loop *loop, ss_connection *c) {
+    if (c->state == SS_CONNECTION_DEAD) {
+        return;
+    }
+    c->state = SS_CONNECTION_DEAD;
+    close(c->fd);
+    c->fd = -1;
+    *(c->previous ? &c->previous->next : &loop->connections) = c->next;
+    if (c->next) {
+        c->next->previous = c->previous;
+    }
+    c->next = loop->dead; /* an event of this turn may still name it */
+    loop->dead = c;
+    __atomic_fetch_sub(&c->listener->n_connections, 1, __ATOMIC_RELAXED);
+    ss_count(&loop->scratch.connections_closed, 1);
+}
+
+static void bury(ss_loop *loop) {
+    for (ss_connection *c; (c = loop->dead);) {
+        loop->dead = c->next;
+        ss_buffer_free(&c->output);
+        destroy(c);
+    }
+}
+
+static void watch(ss_loop *loop, ss_connection *c, uint32_t events) {
+    if (c->events == events) {
+        return;
+    }
+    struct epoll_event event = {.events = events, .data.ptr = c};
+    if (epoll_ctl(loop->epoll_fd, EPOLL_CTL_MOD, c->fd, &event) != 0) {
+        kill_connection(loop, c);
+        return;
+    }
+    c->events = events;
+}
+
+/* Write what the socket takes; false: the connection is gone. */
+static bool write_output(ss_loop *loop, ss_connection *c) {
+    ss_buffer *output = &c->output;
+    while (c->output_sent < output->length) {
+        ssize_t n = send(c->fd, output->data + c->output_sent, output->length - c->output_sent, MSG_NOSIGNAL);
+        if (n < 0) {
+            if (errno == EINTR) {
+                continue;
+            }
+            if (errno == EAGAIN || errno == EWOULDBLOCK) {
+                return true;
+            }
+            kill_connection(loop, c);
+            return false;
+        }
+        ss_count(&loop->scratch.stats.bytes_written, (uint64_t)n);
+        c->output_sent += (size_t)n;
+        c->active_ns = loop->scratch.now_ns;
+    }
+    c->output_sent = 0;
+    if (output->capacity > SS_KEPT_OUTPUT_BYTES) {
+        ss_buffer_free(output);
+    }
+    output->length = 0;
+    return true;
+}
+
+/* After anything happened on a connection: send what there is to send, and wait for what is to come. */
+static void advance(ss_loop *loop, ss_connection *c) {
+    if (c->state == SS_CONNECTION_OPEN && !c->protocol->produce(c)) {
+        close_soon(loop, c);
+    }
+    if (c->state == SS_CONNECTION_DEAD || !write_output(loop, c)) {
+        return;
+    }
+    if (c->output.length > 0) {
+        watch(loop, c, EPOLLOUT);
+        return;
+    }
+    if (c->state == SS_CONNECTION_CLOSING) {
+        c->state = SS_CONNECTION_LINGERING;
+        c->close_by_ns = loop->scratch.now_ns + LINGER_MS * ms_ns;
+        shutdown(c->fd, SHUT_WR);
+    }
+    watch(loop, c, c->admin_token ? 0 : EPOLLIN);
+}
+
+static void read_input(ss_loop *loop, ss_connection *c) {
+    ssize_t n;
+    do {
+        n = recv(c->fd, loop->read_buffer, SS_READ_BYTES, 0);
+    } while (n < 0 && errno == EINTR);
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+        return;
+    }
+    if (n <= 0) {
+        kill_connection(loop, c);
+        return;
+    }
+    ss_count(&loop->scratch.stats.bytes_read, (uint64_t)n);
+    c->active_ns = loop->scratch.now_ns;
+    if (c->state == SS_CONNECTION_OPEN && !c->protocol->receive(c, loop->read_buffer, (size_t)n)) {
+        close_soon(loop, c);
+    }
+}
+
+static void on_connection(ss_loop *loop, ss_connection *c, uint32_t events) {
+    if (c->state == SS_CONNECTION_DEAD) {
+        return;
+    }
+    if (events & (EPOLLERR | EPOLLHUP)) {
+        kill_connection(loop, c);
+        return;
+    }
+    if (events & EPOLLIN) {
+        read_input(loop, c);
+    }
+    if (c->state != SS_CONNECTION_DEAD) {
+        advance(loop, c);
+    }
+}
+
+static void start_drain(ss_loop *loop, ss_connection *c) {
+    if (c->state == SS_CONNECTION_OPEN && !c->protocol->drain(c)) {
+        kill_connection(loop, c);
+        return;
+    }
+    if (c->state == SS_CONNECTION_OPEN) {
+        advance(loop, c);
+    }
+}
+
+/* Take over fd, whether it works or not. */
+static void adopt(ss_loop *loop, int fd, ss_listener *listener) {
+    ss_scratch *scratch = &loop->scratch;
+    ss_connection *c = listener->config.transport == SS_TRANSPORT_GRPC ? ss_http2_new(scratch, listener)
+                                                                       : ss_http1_new(scratch, listener);
+    if (!c) {
+        close(fd);
+        __atomic_fetch_sub(&listener->n_connections, 1, __ATOMIC_RELAXED);
+        return;
+    }
+    int on = 1;
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on); /* a unix socket has none, and needs none */
+    c->fd = fd;
+    c->active_ns = scratch->now_ns;
+    c->events = EPOLLIN;
+    c->next = loop->connections;
+    if (c->next) {
+        c->next->previous = c;
+    }
+    if (!loop->connections) {
+        loop->next_tick_ns = scratch->now_ns + loop->tick_ns;
+    }
+    loop->connections = c;
+    ss_count(&scratch->stats.connections_opened, 1);
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = c};
+    if (epoll_ctl(loop->epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0) {
+        kill_connection(loop, c);
+    } else if (loop->is_draining) {
+        start_drain(loop, c);
+    }
+}
+
+/* ------------------------------------------------------------------ listeners */
+
+static bool is_listener(const ss_loop *loop, const void *source) {
+    for (size_t i = 0; loop->peers && i < loop->n_listeners; i++) {
+        if (source == &loop->listeners[i]) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void watch_listeners(ss_loop *loop, int operation) {
+    for (size_t i = 0; loop->peers && i < loop->n_listeners; i++) {
+        struct epoll_event event = {.events = EPOLLIN, .data.ptr = &loop->listeners[i]};
+        (void)epoll_ctl(loop->epoll_fd, operation, loop->listeners[i].config.fd, &event);
+    }
+}
+
+static void wake(ss_loop *loop) {
+    uint64_t one = 1;
+    (void)!write(loop->wake_fd, &one, sizeof one);
+}
+
+static void post(ss_loop *loop, letter *l) {
+    pthread_mutex_lock(&loop->inbox_lock);
+    *(loop->inbox_last ? &loop->inbox_last->next : &loop->inbox_first) = l;
+    loop->inbox_last = l;
+    pthread_mutex_unlock(&loop->inbox_lock);
+    wake(loop);
+}
+
+static void deal_out(ss_loop *loop, int fd, ss_listener *listener) {
+    ss_loop *peer = loop->peers[loop->next_peer];
+    loop->next_peer = (loop->next_peer + 1) % loop->n_peers;
+    __atomic_fetch_add(&listener->n_connections, 1, __ATOMIC_RELAXED);
+    letter *l = peer == loop ? NULL : calloc(1, sizeof *l);
+    if (!l) {
+        adopt(loop, fd, listener);
+        return;
+    }
+    l->fd = fd;
+    l->listener = listener;
+    post(peer, l);
+}
+
+static void accept_from(ss_loop *loop, ss_listener *listener) {
+    for (int i = 0; i < ACCEPTS_AT_ONCE; i++) {
+        int fd = accept4(listener->config.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd < 0) {
+            if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+                watch_listeners(loop, EPOLL_CTL_DEL);
+                loop->listeners_paused = true;
+                loop->next_tick_ns = loop->scratch.now_ns + PAUSE_MS * ms_ns;
+            }
+            if (errno == EINTR || errno == ECONNABORTED) {
+                continue;
+            }
+            return;
+        }
+        uint32_t limit = listener->config.max_connections;
+        if (limit && __atomic_load_n(&listener->n_connections, __ATOMIC_RELAXED) >= limit) {
+            close(fd);
+            continue;
+        }
+        deal_out(loop, fd, listener);
+    }
+}
+
+/* ------------------------------------------------------------------ inbox */
+
+static void deliver_reply(ss_loop *loop, const letter *l) {
+    for (ss_connection *c = loop->connections; c; c = c->next) {
+        if (c->admin_token == l->token && c->state == SS_CONNECTION_OPEN) {
+            if (!ss_http1_reply(c, l->http_status, l->content_type, l->body.data, l->body.length)) {
+                close_soon(loop, c);
+            }
+            advance(loop, c);
+            return;
+        }
+    }
+}
+
+static letter *take_inbox(ss_loop *loop) {
+    uint64_t count;
+    (void)!read(loop->wake_fd, &count, sizeof count);
+    pthread_mutex_lock(&loop->inbox_lock);
+    letter *first = loop->inbox_first;
+    loop->inbox_first = loop->inbox_last = NULL;
+    pthread_mutex_unlock(&loop->inbox_lock);
+    return first;
+}
+
+static void letter_free(letter *l) {
+    ss_buffer_free(&l->body);
+    free(l);
+}
+
+static void read_inbox(ss_loop *loop) {
+    uint64_t stop_ns = __atomic_load_n(&loop->stop_ns, __ATOMIC_ACQUIRE); /* first: what was posted before is taken */
+    for (letter *l = take_inbox(loop), *next; l; l = next) {
+        next = l->next;
+        if (l->fd >= 0) {
+            adopt(loop, l->fd, l->listener);
+        } else {
+            deliver_reply(loop, l);
+        }
+        letter_free(l);
+    }
+    if (stop_ns && !loop->is_draining) {
+        loop->is_draining = true;
+        watch_listeners(loop, EPOLL_CTL_DEL);
+        for (size_t i = 0; i < loop->n_peers; i++) {
+            if (loop->peers[i] != loop) {
+                ss_loop_stop(loop->peers[i], stop_ns); /* not before: they take what was dealt out to them */
+            }
+        }
+        for (ss_connection *c = loop->connections, *after; c; c = after) {
+            after = c->next;
+            start_drain(loop, c);
+        }
+        loop->next_tick_ns = loop->scratch.now_ns + DRAIN_TICK_MS * ms_ns;
+    }
+}
+
+/* ------------------------------------------------------------------ the loop */
+
+static void tick(ss_loop *loop) {
+    ss_scratch *scratch = &loop->scratch;
+    uint64_t now = scratch->now_ns;
+    loop->next_tick_ns = now + (loop->is_draining ? DRAIN_TICK_MS * ms_ns : loop->tick_ns);
+    if (loop->listeners_paused && !loop->is_draining) {
+        loop->listeners_paused = false;
+        watch_listeners(loop, EPOLL_CTL_ADD);
+    }
+    for (ss_connection *c = loop->connections, *next; c; c = next) {
+        next = c->next;
+        if (c->state == SS_CONNECTION_OPEN) {
+            if (!c->protocol->tick(c)) {
+                close_soon(loop, c);
+            }
+            advance(loop, c);
+        } else if (now >= c->close_by_ns) {
+            kill_connection(loop, c);
+        }
+    }
+}
+
+static int wait_ms(const ss_loop *loop) {
+    if (!loop->connections && !loop->listeners_paused && !loop->is_draining) {
+        return -1;
+    }
+    uint64_t now = loop->scratch.now_ns;
+    return loop->next_tick_ns > now ? (int)((loop->next_tick_ns - now) / ms_ns) + 1 : 0;
+}
+
+static bool is_over(ss_loop *loop) {
+    if (!loop->is_draining) {
+        return false;
+    }
+    if (!loop->connections) {
+        return true;
+    }
+    loop->was_cut = loop->scratch.now_ns >= __atomic_load_n(&loop->stop_ns, __ATOMIC_RELAXED);
+    return loop->was_cut;
+}
+
+static void *run(void *argument) {
+    ss_loop *loop = argument;
+    struct epoll_event events[EVENTS_AT_ONCE];
+    loop->scratch.now_ns = ss_monotonic_ns();
+    while (!is_over(loop)) {
+        int n = epoll_wait(loop->epoll_fd, events, EVENTS_AT_ONCE, wait_ms(loop));
+        loop->scratch.now_ns = ss_monotonic_ns();
+        for (int i = 0; i < n; i++) {
+            void *source = events[i].data.ptr;
+            if (source == loop) {
+                read_inbox(loop);
+            } else if (is_listener(loop, source)) {
+                accept_from(loop, source);
+            } else {
+                on_connection(loop, source, events[i].events);
+            }
+        }
+        if (loop->scratch.now_ns >= loop->next_tick_ns) {
+            tick(loop);
+        }
+        bury(loop);
+    }
+    while (loop->connections) {
+        kill_connection(loop, loop->connections);
+    }
+    bury(loop);
+    return NULL;
+}
+
+static uint64_t tick_interval(const ss_listener *listeners, size_t n_listeners) {
+    uint64_t interval = TICK_MAX_MS * ms_ns;
+    for (size_t i = 0; i < n_listeners; i++) {
+        const uint64_t timeouts[] = {listeners[i].config.idle_timeout_ns, listeners[i].config.read_timeout_ns};
+        for (size_t t = 0; t < 2; t++) {
+            if (timeouts[t] && timeouts[t] / TICKS_PER_TIMEOUT < interval) {
+                interval = timeouts[t] / TICKS_PER_TIMEOUT;
+            }
+        }
+    }
+    return interval < TICK_MIN_MS * ms_ns ? TICK_MIN_MS * ms_ns : interval;
+}
+
+ss_loop *ss_loop_new(ss_service *service, uint32_t index, ss_listener *listeners, size_t n_listeners) {
+    ss_loop *loop = calloc(1, sizeof *loop);
+    if (!loop) {
+        return NULL;
+    }
+    loop->listeners = listeners;
+    loop->n_listeners = n_listeners;
+    loop->tick_ns = tick_interval(listeners, n_listeners);
+    pthread_mutex_init(&loop->inbox_lock, NULL);
+    loop->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    loop->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    loop->read_buffer = malloc(SS_READ_BYTES);
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = loop};
+    if (ss_scratch_init(&loop->scratch, service, index) != SS_OK || !loop->read_buffer || loop->epoll_fd < 0 ||
+        loop->wake_fd < 0 || epoll_ctl(loop->epoll_fd, EPOLL_CTL_ADD, loop->wake_fd, &event) != 0) {
+        ss_loop_free(loop);
+        return NULL;
+    }
+    return loop;
+}
+
+void ss_loop_free(ss_loop *loop) {
+    if (!loop) {
+        return;
+    }
+    for (letter *l = loop->inbox_first, *next; l; l = next) { /* came after the end */
+        next = l->next;
+        if (l->fd >= 0) {
+            close(l->fd);
+        }
+        letter_free(l);
+    }
+    ss_scratch_release(&loop->scratch);
+    if (loop->epoll_fd >= 0) {
+        close(loop->epoll_fd);
+    }
+    if (loop->wake_fd >= 0) {
+        close(loop->wake_fd);
+    }
+    pthread_mutex_destroy(&loop->inbox_lock);
+    free(loop->read_buffer);
+    free(loop);
+}
+
+ss_status ss_loop_start(ss_loop *loop, ss_loop *const *peers, size_t n_peers) {
+    loop->peers = peers;
+    loop->n_peers = peers ? n_peers : 0;
+    watch_listeners(loop, EPOLL_CTL_ADD);
+    /* Signals belong to the threads of the host program. */
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int result = pthread_create(&loop->thread, NULL, run, loop);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    loop->is_started = result == 0;
+    return loop->is_started ? SS_OK : SS_ERR_NO_MEMORY;
+}
+
+void ss_loop_stop(ss_loop *loop, uint64_t deadline_ns) {
+    __atomic_store_n(&loop->stop_ns, deadline_ns ? deadline_ns : 1, __ATOMIC_RELEASE);
+    wake(loop);
+}
+
+bool ss_loop_join(ss_loop *loop) {
+    if (loop->is_started) {
+        pthread_join(loop->thread, NULL);
+        loop->is_started = false;
+    }
+    return !loop->was_cut;
+}
+
+ss_status ss_loop_reply(ss_loop *loop, uint64_t token, int http_status, const char *content_type, const uint8_t *body,
+                        size_t length) {
+    letter *l = calloc(1, sizeof *l);
+    if (!l || ss_buffer_append(&l->body, body, length) != SS_OK) {
+        free(l);
+        return SS_ERR_NO_MEMORY;
+    }
+    l->fd = -1;
+    l->token = token;
+    l->http_status = http_status;
+    snprintf(l->content_type, sizeof l->content_type, "%s", content_type);
+    post(loop, l);
+    return SS_OK;
+}
+
+static uint64_t read_counter(const uint64_t *counter) {
+    return __atomic_load_n(counter, __ATOMIC_RELAXED);
+}
+
+void ss_loop_read_stats(const ss_loop *loop, ss_server_stats *stats) {
+    const ss_server_stats *own = &loop->scratch.stats;
+    uint64_t closed = read_counter(&loop->scratch.connections_closed); /* first: never more than opened */
+    uint64_t opened = read_counter(&own->connections_opened);
+    stats->connections_opened += opened;
+    stats->connections_open += opened - closed;
+    stats->requests += read_counter(&own->requests);
+    stats->bytes_read += read_counter(&own->bytes_read);
+    stats->bytes_written += read_counter(&own->bytes_written);
+    stats->protocol_errors += read_counter(&own->protocol_errors);
+}

@@ -1,0 +1,51 @@
+/* Refuses requests while memory use is at the soft limit or above. Source: the Collector's memory_limiter. */
+#include "core/account.h"
+#include "core/verdict.h"
+#include "ops/op.h"
+
+#include <stdlib.h>
+
+enum { RETRY_MS = 1000 };
+
+typedef struct memory_limiter {
+    ss_op op;
+    ss_runtime *runtime;
+    uint64_t soft_limit_bytes;
+    bool is_refusing; /* atomic */
+} memory_limiter;
+
+static ss_status memory_limiter_run(ss_op *op, ss_table *table, ss_verdict *verdict) {
+    memory_limiter *self = (memory_limiter *)op;
+    bool refuses = ss_runtime_usage(self->runtime) >= self->soft_limit_bytes;
+    if (refuses != __atomic_load_n(&self->is_refusing, __ATOMIC_RELAXED)) {
+        __atomic_store_n(&self->is_refusing, refuses, __ATOMIC_RELAXED);
+    }
+    if (!refuses) {
+        ss_op_count(op, table, SS_MEMORY_LIMITER_ACCEPTED, table->n_kept);
+        return SS_OK;
+    }
+    __atomic_fetch_add(&op->counters[SS_MEMORY_LIMITER_REFUSED], table->n_kept, __ATOMIC_RELAXED);
+    return ss_refuse(verdict, "data refused due to high memory usage", RETRY_MS);
+}
+
+static void memory_limiter_free(ss_op *op) {
+    free(op);
+}
+
+static const ss_op_vtable memory_limiter_vtable = {0, 0, memory_limiter_run, memory_limiter_free};
+
+ss_op *ss_memory_limiter_new(ss_runtime *runtime, uint64_t soft_limit_bytes, ss_error *error) {
+    memory_limiter *self = calloc(1, sizeof *self);
+    if (!self) {
+        *error = (ss_error){SS_ERR_NO_MEMORY, 0, "out of memory"};
+        return NULL;
+    }
+    self->op.vtable = &memory_limiter_vtable;
+    self->runtime = runtime;
+    self->soft_limit_bytes = soft_limit_bytes;
+    return &self->op;
+}
+
+bool ss_memory_limiter_is_refusing(const ss_op *op) {
+    return __atomic_load_n(&((const memory_limiter *)op)->is_refusing, __ATOMIC_RELAXED);
+}

@@ -1,0 +1,89 @@
+/* Checks message bytes against their grammar without keeping anything of them. */
+#ifndef SS_CHECK_MESSAGES_H
+#define SS_CHECK_MESSAGES_H
+
+#include "core/bytes.h"
+#include "otlp_checks.h"
+#include "otlp_fields.h"
+
+/* Nested messages allowed, as in Google's parsers. */
+enum { SS_DEPTH_MAX = 100 };
+
+/* Where and why a check failed. */
+typedef struct ss_check {
+    const uint8_t *pos;
+    ss_status code;
+    const char *reason;
+} ss_check;
+
+#define SS_REASON_LENGTH "length runs past the end"
+#define SS_REASON_VARINT "varint is cut off or longer than 64 bits"
+#define SS_REASON_END "value runs past the end"
+#define SS_REASON_TAG "field tag is not valid"
+
+/* Record the failure; always false. */
+bool ss_check_fail(ss_check *check, const uint8_t *pos, ss_status code, const char *reason);
+
+bool ss_check_tag_slow(ss_check *check, ss_reader *reader, uint32_t *tag);
+
+/* Read a field's tag. */
+static inline bool ss_check_tag(ss_check *check, ss_reader *reader, uint32_t *tag) {
+    uint8_t byte = *reader->pos; /* REQUIRES: reader is not empty */
+    if (__builtin_expect(byte < 0x80 && byte >= 8, 1)) {
+        reader->pos++;
+        *tag = byte;
+        return true;
+    }
+    return ss_check_tag_slow(check, reader, tag);
+}
+
+/* Skip a field of which nothing but its length is checked; tag_at is where its tag stood. */
+bool ss_check_skip(ss_check *check, ss_reader *reader, uint32_t tag, const uint8_t *tag_at);
+
+/* Check a field of a message of shape, nested messages included. */
+bool ss_check_field(ss_check *check, ss_reader *reader, uint32_t tag, const uint8_t *tag_at, ss_check_shape shape,
+                    unsigned depth);
+
+/* Check a length-delimited message of shape. */
+bool ss_check_message(ss_check *check, ss_reader *reader, ss_check_shape shape, unsigned depth);
+
+/* Find the last key of the KeyValue at body (its length prefix) .. end, which was checked. */
+bool ss_key_of(const uint8_t *body, const uint8_t *end, ss_reader *key);
+
+/* Check a length-delimited KeyValue. The layout that every encoder writes for a scalar value (length, 0x0a, key length,
+ * key, 0x12, value length, value tag, value; each length in one byte) is checked in place, any other by the table. */
+static inline bool ss_check_key_value(ss_check *check, ss_reader *reader, unsigned depth) {
+    const uint8_t *pos = reader->pos;
+    size_t room = (size_t)(reader->end - pos);
+    if (__builtin_expect(room > 8, 1)) {
+        size_t length = pos[0];
+        size_t key = pos[2];
+        if (__builtin_expect(length < 0x80 && length < room && pos[1] == (SS_KEY_VALUE_KEY << 3 | SS_WIRE_BYTES) &&
+                                 key + 6 <= length, /* so the key's length is one byte and four bytes follow the key */
+                             1)) {
+            const uint8_t *stop = pos + 1 + length;
+            const uint8_t *value = pos + 3 + key;
+            size_t rest = (size_t)(stop - value) - 4; /* behind value tag, value length, AnyValue tag, one byte */
+            bool ok = value[0] == (SS_KEY_VALUE_VALUE << 3 | SS_WIRE_BYTES) && value[1] == rest + 2;
+            switch (value[2]) {
+            case SS_ANY_VALUE_STRING_VALUE << 3 | SS_WIRE_BYTES: ok &= value[3] == rest; break;
+            case SS_ANY_VALUE_INT_VALUE << 3 | SS_WIRE_VARINT:
+            case SS_ANY_VALUE_BOOL_VALUE << 3 | SS_WIRE_VARINT: {
+                ss_reader number = {value + 3, stop};
+                uint64_t ignored;
+                ok = ok && ss_read_varint(&number, &ignored) && number.pos == stop;
+                break;
+            }
+            case SS_ANY_VALUE_DOUBLE_VALUE << 3 | SS_WIRE_FIXED64: ok &= rest == 7; break;
+            default: ok = false;
+            }
+            if (__builtin_expect(ok, 1)) {
+                reader->pos = stop;
+                return true;
+            }
+        }
+    }
+    return ss_check_message(check, reader, SS_CHECK_KEY_VALUE, depth);
+}
+
+#endif

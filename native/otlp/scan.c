@@ -1,0 +1,722 @@
+/*
+ * One pass over an Export*ServiceRequest: every byte is checked against the grammar of its message, every row's
+ * columns are filled. Source: opentelemetry-proto trace/v1, metrics/v1, logs/v1; protobuf "Encoding".
+ *
+ * As in every protobuf parser a known field number with another wire type is an unknown field, a scalar that comes
+ * twice takes its last value, and strings may hold any bytes: a sender's broken UTF-8 must not cost the request.
+ */
+#include "core/bytes.h"
+#include "otlp/check.h"
+#include "otlp/table.h"
+#include "otlp_fields.h"
+
+#include <stdlib.h>
+
+enum { FIRST_NODES = 16, ROWS_MAX = 1 << 28 };
+
+typedef struct scan {
+    ss_table *table;
+    const uint8_t *bytes;
+    ss_check check;
+    uint32_t n_resources;
+    uint32_t n_scopes;
+    uint32_t resource_index;
+    uint32_t scope_index;
+} scan;
+
+#define TAG(field, wire) ((uint32_t)(field) << 3 | (wire))
+
+static uint32_t offset_of(const scan *s, const uint8_t *pos) {
+    return (uint32_t)(pos - s->bytes);
+}
+
+static bool fail(scan *s, const uint8_t *pos, ss_status code, const char *reason) {
+    return ss_check_fail(&s->check, pos, code, reason);
+}
+
+/* ---------------------------------------------------------------- containers */
+
+/* Open a node for a message that was just read. Returns its index, SS_NO_INDEX: out of memory. */
+static uint32_t open_node(scan *s, uint32_t parent, uint32_t level, const uint8_t *tag, const uint8_t *tag_end,
+                          ss_reader body) {
+    struct ss_table_private *own = s->table->private_state;
+    if (own->n_nodes == own->node_capacity) {
+        uint32_t capacity = own->node_capacity ? own->node_capacity * 2 : FIRST_NODES;
+        ss_node *nodes = realloc(own->nodes, capacity * sizeof *nodes);
+        if (!nodes) {
+            fail(s, tag, SS_ERR_NO_MEMORY, "out of memory");
+            return SS_NO_INDEX;
+        }
+        own->nodes = nodes;
+        own->node_capacity = capacity;
+    }
+    own->nodes[own->n_nodes] = (ss_node){
+        .parent = parent,
+        .level = level,
+        .tag_offset = offset_of(s, tag),
+        .length_offset = offset_of(s, tag_end),
+        .body_offset = offset_of(s, body.pos),
+        .end_offset = offset_of(s, body.end),
+        .first_row = s->table->n_rows,
+        .first_edit = SS_NO_INDEX,
+    };
+    return own->n_nodes++;
+}
+
+static void close_node(scan *s, uint32_t node) {
+    struct ss_table_private *own = s->table->private_state;
+    own->nodes[node].subtree_end = own->n_nodes;
+    own->nodes[node].end_row = s->table->n_rows;
+}
+
+/* ---------------------------------------------------------------- rows */
+
+/* Start the next row with empty columns. Returns its index, SS_NO_INDEX on failure. */
+static uint32_t open_row(scan *s, uint32_t node, const uint8_t *tag, ss_reader body) {
+    ss_table *table = s->table;
+    if (__builtin_expect(table->n_rows == table->private_state->row_capacity, 0)) {
+        ss_status status = table->n_rows < ROWS_MAX ? ss_table_grow(table) : SS_ERR_LIMIT;
+        if (status != SS_OK) {
+            fail(s, tag, status, "too many items");
+            return SS_NO_INDEX;
+        }
+    }
+    uint32_t row = table->n_rows++;
+    uint32_t length = (uint32_t)(body.end - tag);
+    table->resource_index[row] = s->resource_index;
+    table->scope_index[row] = s->scope_index;
+    table->node_index[row] = node;
+    table->row_offset[row] = offset_of(s, tag);
+    table->row_length[row] = length;
+    table->body_offset[row] = offset_of(s, body.pos);
+    table->verdict[row] = SS_KEEP;
+    table->private_state->nodes[node].rows_bytes += length;
+    return row;
+}
+
+/* Copy an id of size bytes, or leave it zero when it is empty. */
+static inline __attribute__((always_inline)) bool read_id(scan *s, ss_reader *reader, uint8_t *id, size_t size, const char *reason) {
+    const uint8_t *at = reader->pos;
+    ss_reader value;
+    if (!ss_read_bytes(reader, &value)) {
+        return fail(s, at, SS_ERR_MALFORMED, SS_REASON_LENGTH);
+    }
+    size_t length = (size_t)(value.end - value.pos);
+    if (__builtin_expect(length == size, 1)) {
+        memcpy(id, value.pos, size);
+        return true;
+    }
+    memset(id, 0, size);
+    return length == 0 || fail(s, at, SS_ERR_MALFORMED, reason);
+}
+
+static bool read_span_event(scan *s, ss_reader *reader, uint8_t *marks) {
+    ss_reader event;
+    const uint8_t *at = reader->pos;
+    if (!ss_read_bytes(reader, &event)) {
+        return fail(s, at, SS_ERR_MALFORMED, SS_REASON_LENGTH);
+    }
+    while (event.pos < event.end) {
+        const uint8_t *tag_at = event.pos;
+        uint32_t tag;
+        if (!ss_check_tag(&s->check, &event, &tag)) {
+            return false;
+        }
+        ss_reader value;
+        switch (tag) {
+        case TAG(SS_SPAN_EVENT_NAME, SS_WIRE_BYTES):
+            if (!ss_read_bytes(&event, &value)) {
+                return fail(s, tag_at, SS_ERR_MALFORMED, SS_REASON_LENGTH);
+            }
+            if (value.end - value.pos == 9 && memcmp(value.pos, "exception", 9) == 0) {
+                *marks |= SS_MARK_EXCEPTION;
+            }
+            break;
+        case TAG(SS_SPAN_EVENT_ATTRIBUTES, SS_WIRE_BYTES):
+            if (!ss_check_key_value(&s->check, &event, 2)) {
+                return false;
+            }
+            break;
+        default:
+            if (!ss_check_skip(&s->check, &event, tag, tag_at)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static bool read_span_status(scan *s, ss_reader *reader, int32_t *code) {
+    ss_reader status;
+    const uint8_t *at = reader->pos;
+    if (!ss_read_bytes(reader, &status)) {
+        return fail(s, at, SS_ERR_MALFORMED, SS_REASON_LENGTH);
+    }
+    while (status.pos < status.end) {
+        const uint8_t *tag_at = status.pos;
+        uint32_t tag;
+        uint64_t value;
+        if (!ss_check_tag(&s->check, &status, &tag)) {
+            return false;
+        }
+        if (tag == TAG(SS_STATUS_CODE, SS_WIRE_VARINT)) {
+            if (!ss_read_varint(&status, &value)) {
+                return fail(s, tag_at, SS_ERR_MALFORMED, SS_REASON_VARINT);
+            }
+            *code = (int32_t)value;
+        } else if (!ss_check_skip(&s->check, &status, tag, tag_at)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The columns of a row while it is read; written to the table once. */
+typedef struct row_columns {
+    uint64_t start;
+    uint64_t end;
+    int32_t kind;
+    int32_t status;
+    uint32_t flags;
+    uint32_t name_offset;
+    uint32_t name_length;
+    uint32_t tracestate_offset;
+    uint32_t tracestate_length;
+    uint32_t attributes_offset;
+    uint32_t attributes_end;
+    uint32_t attribute_count;
+    uint32_t event_count;
+    uint32_t link_count;
+    uint32_t parent_offset;
+    uint8_t marks;
+} row_columns;
+
+static void write_row(ss_table *table, uint32_t row, const row_columns *c) {
+    table->start_time_unix_nano[row] = c->start;
+    table->end_time_unix_nano[row] = c->end;
+    table->kind[row] = c->kind;
+    table->status_code[row] = c->status;
+    table->flags[row] = c->flags;
+    table->name_offset[row] = c->name_offset;
+    table->name_length[row] = c->name_length;
+    table->tracestate_offset[row] = c->tracestate_offset;
+    table->tracestate_length[row] = c->tracestate_length;
+    table->attributes_offset[row] = c->attributes_offset;
+    table->attributes_length[row] = c->attributes_end - c->attributes_offset;
+    table->attribute_count[row] = c->attribute_count;
+    table->event_count[row] = c->event_count;
+    table->link_count[row] = c->link_count;
+    table->parent_offset[row] = c->parent_offset;
+    table->marks[row] = c->marks;
+}
+
+/* An attribute of a row: checked, counted, and its place remembered. */
+static inline bool read_attribute(scan *s, ss_reader *reader, const uint8_t *tag_at, row_columns *c) {
+    static const char priority[] = "sampling.priority";
+    const uint8_t *body = reader->pos;
+    if (!ss_check_key_value(&s->check, reader, 1)) {
+        return false;
+    }
+    if (!c->attribute_count++) {
+        c->attributes_offset = offset_of(s, tag_at);
+    }
+    c->attributes_end = offset_of(s, reader->pos);
+    /* The key's length byte stands at body[2] in every encoder's output; an odd layout is walked. */
+    enum { KEY = sizeof priority - 1 };
+    if (__builtin_expect(reader->pos - body < KEY + 3, 0)) {
+        return true; /* too short to hold that key */
+    }
+    if (__builtin_expect(body[0] < 0x80 && body[1] == TAG(SS_KEY_VALUE_KEY, SS_WIRE_BYTES), 1)) {
+        if (__builtin_expect(body[2] == KEY, 0) && memcmp(body + 3, priority, KEY) == 0) {
+            c->marks |= SS_MARK_PRIORITY;
+        }
+        return true;
+    }
+    ss_reader key;
+    if (ss_key_of(body, reader->pos, &key) && key.end - key.pos == KEY && memcmp(key.pos, priority, KEY) == 0) {
+        c->marks |= SS_MARK_PRIORITY;
+    }
+    return true;
+}
+
+/* An attribute whose tag was just read, and those that follow it directly. */
+static bool read_attributes(scan *s, ss_reader *reader, const uint8_t *tag_at, uint32_t tag, row_columns *c) {
+    while (read_attribute(s, reader, tag_at, c)) {
+        if (reader->pos == reader->end || *reader->pos != tag) {
+            return true;
+        }
+        tag_at = reader->pos++;
+    }
+    return false;
+}
+
+static bool read_text(scan *s, ss_reader *reader, const uint8_t *tag_at, uint32_t *offset, uint32_t *length) {
+    ss_reader value;
+    if (!ss_read_bytes(reader, &value)) {
+        return fail(s, tag_at, SS_ERR_MALFORMED, SS_REASON_LENGTH);
+    }
+    *offset = offset_of(s, value.pos);
+    *length = (uint32_t)(value.end - value.pos);
+    return true;
+}
+
+/* Encoders write the fields of a span in the order of their numbers, ids at full length and short names: read as many
+ * as come in that form without a dispatch. What is left, or is in another form, is for the caller's loop. */
+static inline void read_leading_fields(const scan *s, ss_reader *body, uint8_t *trace_id, uint8_t *span_id,
+                                       uint8_t *parent, row_columns *c) {
+    const uint8_t *pos = body->pos;
+    const uint8_t *end = body->end;
+    enum { LEADING = 18 + 10 + 10 + 2 }; /* trace id, span id, parent, and the head of the name */
+    if (end - pos < LEADING || pos[0] != TAG(SS_SPAN_TRACE_ID, SS_WIRE_BYTES) || pos[1] != 16 ||
+        pos[18] != TAG(SS_SPAN_SPAN_ID, SS_WIRE_BYTES) || pos[19] != 8) {
+        return;
+    }
+    memcpy(trace_id, pos + 2, 16);
+    memcpy(span_id, pos + 20, 8);
+    pos += 28;
+    if (pos[0] == TAG(SS_SPAN_PARENT_SPAN_ID, SS_WIRE_BYTES) && pos[1] == 8) {
+        memcpy(parent, pos + 2, 8);
+        c->parent_offset = offset_of(s, pos + 2);
+        pos += 10;
+    }
+    if (pos[0] == TAG(SS_SPAN_NAME, SS_WIRE_BYTES) && pos[1] < 0x80 && pos[1] + 2 + 20 <= end - pos) {
+        c->name_offset = offset_of(s, pos + 2);
+        c->name_length = pos[1];
+        pos += 2 + pos[1];
+        if (pos[0] == TAG(SS_SPAN_KIND, SS_WIRE_VARINT) && pos[1] < 0x80) {
+            c->kind = pos[1];
+            pos += 2;
+        }
+        if (pos[0] == TAG(SS_SPAN_START_TIME_UNIX_NANO, SS_WIRE_FIXED64) &&
+            pos[9] == TAG(SS_SPAN_END_TIME_UNIX_NANO, SS_WIRE_FIXED64)) {
+            memcpy(&c->start, pos + 1, 8);
+            memcpy(&c->end, pos + 10, 8);
+            pos += 18;
+        }
+    }
+    body->pos = pos;
+}
+
+static bool scan_span(scan *s, uint32_t node, const uint8_t *tag_start, ss_reader body) {
+    uint32_t row = open_row(s, node, tag_start, body);
+    if (row == SS_NO_INDEX) {
+        return false;
+    }
+    ss_table *table = s->table;
+    row_columns c = {0};
+    uint8_t *trace_id = table->trace_id + (size_t)row * 16;
+    uint8_t *span_id = table->span_id + (size_t)row * 8;
+    uint8_t *parent = table->parent_span_id + (size_t)row * 8;
+    memset(trace_id, 0, 16);
+    memset(span_id, 0, 8);
+    memset(parent, 0, 8);
+    read_leading_fields(s, &body, trace_id, span_id, parent, &c);
+    while (body.pos < body.end) {
+        const uint8_t *tag_at = body.pos;
+        uint32_t tag;
+        uint64_t value = 0;
+        bool ok = true;
+        if (!ss_check_tag(&s->check, &body, &tag)) {
+            return false;
+        }
+        switch (tag) {
+        case TAG(SS_SPAN_TRACE_ID, SS_WIRE_BYTES):
+            ok = read_id(s, &body, trace_id, 16, "trace id must be 16 bytes");
+            break;
+        case TAG(SS_SPAN_SPAN_ID, SS_WIRE_BYTES):
+            ok = read_id(s, &body, span_id, 8, "span id must be 8 bytes");
+            break;
+        case TAG(SS_SPAN_TRACE_STATE, SS_WIRE_BYTES):
+            ok = read_text(s, &body, tag_at, &c.tracestate_offset, &c.tracestate_length);
+            break;
+        case TAG(SS_SPAN_PARENT_SPAN_ID, SS_WIRE_BYTES):
+            ok = read_id(s, &body, parent, 8, "parent span id must be 8 bytes");
+            c.parent_offset = offset_of(s, body.pos) - 8;
+            break;
+        case TAG(SS_SPAN_NAME, SS_WIRE_BYTES):
+            ok = read_text(s, &body, tag_at, &c.name_offset, &c.name_length);
+            break;
+        case TAG(SS_SPAN_KIND, SS_WIRE_VARINT):
+            if (!ss_read_varint(&body, &value)) {
+                return fail(s, tag_at, SS_ERR_MALFORMED, SS_REASON_VARINT);
+            }
+            c.kind = (int32_t)value;
+            break;
+        case TAG(SS_SPAN_START_TIME_UNIX_NANO, SS_WIRE_FIXED64):
+            if (!ss_read_fixed64(&body, &c.start)) {
+                return fail(s, tag_at, SS_ERR_MALFORMED, SS_REASON_END);
+            }
+            break;
+        case TAG(SS_SPAN_END_TIME_UNIX_NANO, SS_WIRE_FIXED64):
+            if (!ss_read_fixed64(&body, &c.end)) {
+                return fail(s, tag_at, SS_ERR_MALFORMED, SS_REASON_END);
+            }
+            break;
+        case TAG(SS_SPAN_ATTRIBUTES, SS_WIRE_BYTES):
+            ok = read_attributes(s, &body, tag_at, tag, &c);
+            break;
+        case TAG(SS_SPAN_EVENTS, SS_WIRE_BYTES):
+            c.event_count++;
+            ok = read_span_event(s, &body, &c.marks);
+            break;
+        case TAG(SS_SPAN_LINKS, SS_WIRE_BYTES):
+            c.link_count++;
+            ok = ss_check_message(&s->check, &body, SS_CHECK_SPAN_LINK, 1);
+            break;
+        case TAG(SS_SPAN_STATUS, SS_WIRE_BYTES):
+            ok = read_span_status(s, &body, &c.status);
+            break;
+        case TAG(SS_SPAN_FLAGS, SS_WIRE_FIXED32):
+            if (!ss_read_fixed32(&body, &c.flags)) {
+                return fail(s, tag_at, SS_ERR_MALFORMED, SS_REASON_END);
+            }
+            break;
+        default:
+            ok = ss_check_skip(&s->check, &body, tag, tag_at);
+        }
+        if (__builtin_expect(!ok, 0)) {
+            return false;
+        }
+    }
+    write_row(table, row, &c);
+    return true;
+}
+
+static bool scan_log_record(scan *s, uint32_t node, const uint8_t *tag_start, ss_reader body) {
+    uint32_t row = open_row(s, node, tag_start, body);
+    if (row == SS_NO_INDEX) {
+        return false;
+    }
+    ss_table *table = s->table;
+    row_columns c = {0};
+    uint8_t *trace_id = table->trace_id + (size_t)row * 16;
+    uint8_t *span_id = table->span_id + (size_t)row * 8;
+    memset(trace_id, 0, 16);
+    memset(span_id, 0, 8);
+    memset(table->parent_span_id + (size_t)row * 8, 0, 8);
+    while (body.pos < body.end) {
+        const uint8_t *tag_at = body.pos;
+        uint32_t tag;
+        uint64_t value = 0;
+        bool ok = true;
+        if (!ss_check_tag(&s->check, &body, &tag)) {
+            return false;
+        }
+        switch (tag) {
+        case TAG(SS_LOG_RECORD_TIME_UNIX_NANO, SS_WIRE_FIXED64):
+            ok = ss_read_fixed64(&body, &c.end) || fail(s, tag_at, SS_ERR_MALFORMED, SS_REASON_END);
+            break;
+        case TAG(SS_LOG_RECORD_OBSERVED_TIME_UNIX_NANO, SS_WIRE_FIXED64):
+            ok = ss_read_fixed64(&body, &c.start) || fail(s, tag_at, SS_ERR_MALFORMED, SS_REASON_END);
+            break;
+        case TAG(SS_LOG_RECORD_SEVERITY_NUMBER, SS_WIRE_VARINT):
+            ok = ss_read_varint(&body, &value) || fail(s, tag_at, SS_ERR_MALFORMED, SS_REASON_VARINT);
+            c.kind = (int32_t)value;
+            break;
+        case TAG(SS_LOG_RECORD_BODY, SS_WIRE_BYTES):
+            ok = ss_check_message(&s->check, &body, SS_CHECK_ANY_VALUE, 1);
+            break;
+        case TAG(SS_LOG_RECORD_ATTRIBUTES, SS_WIRE_BYTES):
+            ok = read_attribute(s, &body, tag_at, &c);
+            break;
+        case TAG(SS_LOG_RECORD_FLAGS, SS_WIRE_FIXED32):
+            ok = ss_read_fixed32(&body, &c.flags) || fail(s, tag_at, SS_ERR_MALFORMED, SS_REASON_END);
+            break;
+        case TAG(SS_LOG_RECORD_TRACE_ID, SS_WIRE_BYTES):
+            ok = read_id(s, &body, trace_id, 16, "trace id must be 16 bytes");
+            break;
+        case TAG(SS_LOG_RECORD_SPAN_ID, SS_WIRE_BYTES):
+            ok = read_id(s, &body, span_id, 8, "span id must be 8 bytes");
+            break;
+        default:
+            ok = ss_check_skip(&s->check, &body, tag, tag_at);
+        }
+        if (!ok) {
+            return false;
+        }
+    }
+    write_row(table, row, &c);
+    return true;
+}
+
+/* Where the kinds of data point differ. Start and end time are fields 2 and 3 of all of them. */
+typedef struct point_shape {
+    uint32_t metric_field; /* of Metric's oneof */
+    uint32_t attributes_field;
+    uint32_t flags_field;
+    ss_check_shape check; /* what else is in the point */
+} point_shape;
+
+static const point_shape point_shapes[] = {
+    {SS_METRIC_GAUGE, SS_NUMBER_DATA_POINT_ATTRIBUTES, SS_NUMBER_DATA_POINT_FLAGS, SS_CHECK_NUMBER_DATA_POINT},
+    {SS_METRIC_SUM, SS_NUMBER_DATA_POINT_ATTRIBUTES, SS_NUMBER_DATA_POINT_FLAGS, SS_CHECK_NUMBER_DATA_POINT},
+    {SS_METRIC_HISTOGRAM, SS_HISTOGRAM_DATA_POINT_ATTRIBUTES, SS_HISTOGRAM_DATA_POINT_FLAGS,
+     SS_CHECK_HISTOGRAM_DATA_POINT},
+    {SS_METRIC_EXPONENTIAL_HISTOGRAM, SS_EXPONENTIAL_HISTOGRAM_DATA_POINT_ATTRIBUTES,
+     SS_EXPONENTIAL_HISTOGRAM_DATA_POINT_FLAGS, SS_CHECK_EXPONENTIAL_HISTOGRAM_DATA_POINT},
+    {SS_METRIC_SUMMARY, SS_SUMMARY_DATA_POINT_ATTRIBUTES, SS_SUMMARY_DATA_POINT_FLAGS, SS_CHECK_SUMMARY_DATA_POINT},
+};
+_Static_assert(SS_NUMBER_DATA_POINT_TIME_UNIX_NANO == 3 && SS_HISTOGRAM_DATA_POINT_TIME_UNIX_NANO == 3 &&
+                   SS_EXPONENTIAL_HISTOGRAM_DATA_POINT_TIME_UNIX_NANO == 3 && SS_SUMMARY_DATA_POINT_TIME_UNIX_NANO == 3 &&
+                   SS_NUMBER_DATA_POINT_START_TIME_UNIX_NANO == 2 && SS_HISTOGRAM_DATA_POINT_START_TIME_UNIX_NANO == 2 &&
+                   SS_EXPONENTIAL_HISTOGRAM_DATA_POINT_START_TIME_UNIX_NANO == 2 &&
+                   SS_SUMMARY_DATA_POINT_START_TIME_UNIX_NANO == 2,
+               "times have one field number in all data points");
+
+static bool scan_data_point(scan *s, uint32_t node, const point_shape *shape, const uint8_t *tag_start, ss_reader body) {
+    uint32_t row = open_row(s, node, tag_start, body);
+    if (row == SS_NO_INDEX) {
+        return false;
+    }
+    ss_table *table = s->table;
+    row_columns c = {.kind = (int32_t)shape->metric_field};
+    memset(table->trace_id + (size_t)row * 16, 0, 16);
+    memset(table->span_id + (size_t)row * 8, 0, 8);
+    memset(table->parent_span_id + (size_t)row * 8, 0, 8);
+    while (body.pos < body.end) {
+        const uint8_t *tag_at = body.pos;
+        uint32_t tag;
+        uint64_t value = 0;
+        bool ok = true;
+        if (!ss_check_tag(&s->check, &body, &tag)) {
+            return false;
+        }
+        if (tag == TAG(shape->attributes_field, SS_WIRE_BYTES)) {
+            ok = read_attribute(s, &body, tag_at, &c);
+        } else if (tag == TAG(SS_NUMBER_DATA_POINT_START_TIME_UNIX_NANO, SS_WIRE_FIXED64)) {
+            ok = ss_read_fixed64(&body, &c.start) || fail(s, tag_at, SS_ERR_MALFORMED, SS_REASON_END);
+        } else if (tag == TAG(SS_NUMBER_DATA_POINT_TIME_UNIX_NANO, SS_WIRE_FIXED64)) {
+            ok = ss_read_fixed64(&body, &c.end) || fail(s, tag_at, SS_ERR_MALFORMED, SS_REASON_END);
+        } else if (tag == TAG(shape->flags_field, SS_WIRE_VARINT)) {
+            ok = ss_read_varint(&body, &value) || fail(s, tag_at, SS_ERR_MALFORMED, SS_REASON_VARINT);
+            c.flags = (uint32_t)value;
+        } else {
+            ok = ss_check_field(&s->check, &body, tag, tag_at, shape->check, 1);
+        }
+        if (!ok) {
+            return false;
+        }
+    }
+    write_row(table, row, &c);
+    return true;
+}
+
+/* ---------------------------------------------------------------- the tree above the rows */
+
+typedef struct level level;
+struct level {
+    uint32_t child_field;    /* the repeated message one level down */
+    ss_check_shape check;    /* the other fields of this level's message */
+    uint32_t levels_to_rows; /* 0: the children are rows */
+};
+
+/* Sum, Histogram ... hold rows in field 1, whichever they are. */
+_Static_assert(SS_GAUGE_DATA_POINTS == 1 && SS_SUM_DATA_POINTS == 1 && SS_HISTOGRAM_DATA_POINTS == 1 &&
+                   SS_EXPONENTIAL_HISTOGRAM_DATA_POINTS == 1 && SS_SUMMARY_DATA_POINTS == 1,
+               "data_points has one field number in all metric types");
+
+static const point_shape *point_shape_of(uint32_t tag) {
+    for (size_t i = 0; i < sizeof point_shapes / sizeof point_shapes[0]; i++) {
+        if (tag == TAG(point_shapes[i].metric_field, SS_WIRE_BYTES)) {
+            return &point_shapes[i];
+        }
+    }
+    return NULL;
+}
+
+static bool scan_data(scan *s, uint32_t parent, const point_shape *shape, const uint8_t *tag_start,
+                      const uint8_t *tag_end, ss_reader body) {
+    uint32_t node = open_node(s, parent, 4, tag_start, tag_end, body);
+    if (node == SS_NO_INDEX) {
+        return false;
+    }
+    while (body.pos < body.end) {
+        const uint8_t *tag_at = body.pos;
+        uint32_t tag;
+        ss_reader point;
+        if (!ss_check_tag(&s->check, &body, &tag)) {
+            return false;
+        }
+        if (tag == TAG(SS_SUM_DATA_POINTS, SS_WIRE_BYTES)) {
+            if (!ss_read_bytes(&body, &point)) {
+                return fail(s, tag_at, SS_ERR_MALFORMED, SS_REASON_LENGTH);
+            }
+            if (!scan_data_point(s, node, shape, tag_at, point)) {
+                return false;
+            }
+        } else if (!ss_check_skip(&s->check, &body, tag, tag_at)) {
+            return false;
+        }
+    }
+    close_node(s, node);
+    return true;
+}
+
+static bool scan_metric(scan *s, uint32_t parent, const uint8_t *tag_start, const uint8_t *tag_end, ss_reader body) {
+    uint32_t node = open_node(s, parent, 3, tag_start, tag_end, body);
+    uint32_t name_offset = 0;
+    uint32_t name_length = 0;
+    if (node == SS_NO_INDEX) {
+        return false;
+    }
+    while (body.pos < body.end) {
+        const uint8_t *tag_at = body.pos;
+        uint32_t tag;
+        if (!ss_check_tag(&s->check, &body, &tag)) {
+            return false;
+        }
+        const point_shape *shape = point_shape_of(tag);
+        if (shape) {
+            const uint8_t *tag_behind = body.pos;
+            ss_reader data;
+            if (!ss_read_bytes(&body, &data)) {
+                return fail(s, tag_at, SS_ERR_MALFORMED, SS_REASON_LENGTH);
+            }
+            if (!scan_data(s, node, shape, tag_at, tag_behind, data)) {
+                return false;
+            }
+        } else if (tag == TAG(SS_METRIC_NAME, SS_WIRE_BYTES)) {
+            if (!read_text(s, &body, tag_at, &name_offset, &name_length)) {
+                return false;
+            }
+        } else if (!ss_check_field(&s->check, &body, tag, tag_at, SS_CHECK_METRIC, 1)) {
+            return false;
+        }
+    }
+    close_node(s, node);
+    /* The name may stand behind the points. */
+    for (uint32_t row = s->table->private_state->nodes[node].first_row; row < s->table->n_rows; row++) {
+        s->table->name_offset[row] = name_offset;
+        s->table->name_length[row] = name_length;
+    }
+    return true;
+}
+
+/* What differs between the signals above their rows. */
+typedef struct signal_shape {
+    uint32_t resource_field; /* in the request */
+    uint32_t scope_field;    /* in Resource* */
+    uint32_t row_field;      /* in Scope* */
+    ss_check_shape resource_check;
+    ss_check_shape scope_check;
+} signal_shape;
+
+static const signal_shape signal_shapes[SS_N_SIGNALS] = {
+    [SS_SIGNAL_TRACES] = {SS_EXPORT_TRACE_SERVICE_REQUEST_RESOURCE_SPANS, SS_RESOURCE_SPANS_SCOPE_SPANS,
+                          SS_SCOPE_SPANS_SPANS, SS_CHECK_RESOURCE_SPANS, SS_CHECK_SCOPE_SPANS},
+    [SS_SIGNAL_METRICS] = {SS_EXPORT_METRICS_SERVICE_REQUEST_RESOURCE_METRICS, SS_RESOURCE_METRICS_SCOPE_METRICS,
+                           SS_SCOPE_METRICS_METRICS, SS_CHECK_RESOURCE_METRICS, SS_CHECK_SCOPE_METRICS},
+    [SS_SIGNAL_LOGS] = {SS_EXPORT_LOGS_SERVICE_REQUEST_RESOURCE_LOGS, SS_RESOURCE_LOGS_SCOPE_LOGS,
+                        SS_SCOPE_LOGS_LOG_RECORDS, SS_CHECK_RESOURCE_LOGS, SS_CHECK_SCOPE_LOGS},
+};
+
+static bool scan_scope(scan *s, uint32_t parent, const uint8_t *tag_start, const uint8_t *tag_end, ss_reader body) {
+    const signal_shape *shape = &signal_shapes[s->table->signal];
+    uint32_t node = open_node(s, parent, 2, tag_start, tag_end, body);
+    uint32_t row_tag = TAG(shape->row_field, SS_WIRE_BYTES);
+    if (node == SS_NO_INDEX) {
+        return false;
+    }
+    s->scope_index = s->n_scopes++;
+    while (body.pos < body.end) {
+        const uint8_t *tag_at = body.pos;
+        uint32_t tag;
+        ss_reader child;
+        bool ok;
+        if (!ss_check_tag(&s->check, &body, &tag)) {
+            return false;
+        }
+        if (tag != row_tag) {
+            ok = ss_check_field(&s->check, &body, tag, tag_at, shape->scope_check, 1);
+        } else {
+            const uint8_t *tag_behind = body.pos;
+            if (!ss_read_bytes(&body, &child)) {
+                return fail(s, tag_at, SS_ERR_MALFORMED, SS_REASON_LENGTH);
+            }
+            ok = s->table->signal == SS_SIGNAL_TRACES    ? scan_span(s, node, tag_at, child)
+                 : s->table->signal == SS_SIGNAL_METRICS ? scan_metric(s, node, tag_at, tag_behind, child)
+                                                         : scan_log_record(s, node, tag_at, child);
+        }
+        if (!ok) {
+            return false;
+        }
+    }
+    close_node(s, node);
+    return true;
+}
+
+static bool scan_resource(scan *s, uint32_t parent, const uint8_t *tag_start, const uint8_t *tag_end, ss_reader body) {
+    const signal_shape *shape = &signal_shapes[s->table->signal];
+    uint32_t node = open_node(s, parent, 1, tag_start, tag_end, body);
+    if (node == SS_NO_INDEX) {
+        return false;
+    }
+    s->resource_index = s->n_resources++;
+    while (body.pos < body.end) {
+        const uint8_t *tag_at = body.pos;
+        uint32_t tag;
+        ss_reader scope;
+        if (!ss_check_tag(&s->check, &body, &tag)) {
+            return false;
+        }
+        if (tag == TAG(shape->scope_field, SS_WIRE_BYTES)) {
+            const uint8_t *tag_behind = body.pos;
+            if (!ss_read_bytes(&body, &scope)) {
+                return fail(s, tag_at, SS_ERR_MALFORMED, SS_REASON_LENGTH);
+            }
+            if (!scan_scope(s, node, tag_at, tag_behind, scope)) {
+                return false;
+            }
+        } else if (!ss_check_field(&s->check, &body, tag, tag_at, shape->resource_check, 1)) {
+            return false;
+        }
+    }
+    close_node(s, node);
+    return true;
+}
+
+static bool scan_request(scan *s, ss_reader body) {
+    const signal_shape *shape = &signal_shapes[s->table->signal];
+    uint32_t node = open_node(s, SS_NO_INDEX, 0, body.pos, body.pos, body);
+    if (node == SS_NO_INDEX) {
+        return false;
+    }
+    while (body.pos < body.end) {
+        const uint8_t *tag_at = body.pos;
+        uint32_t tag;
+        ss_reader resource;
+        if (!ss_check_tag(&s->check, &body, &tag)) {
+            return false;
+        }
+        if (tag == TAG(shape->resource_field, SS_WIRE_BYTES)) {
+            const uint8_t *tag_behind = body.pos;
+            if (!ss_read_bytes(&body, &resource)) {
+                return fail(s, tag_at, SS_ERR_MALFORMED, SS_REASON_LENGTH);
+            }
+            if (!scan_resource(s, node, tag_at, tag_behind, resource)) {
+                return false;
+            }
+        } else if (!ss_check_skip(&s->check, &body, tag, tag_at)) {
+            return false;
+        }
+    }
+    close_node(s, node);
+    return true;
+}
+
+ss_status ss_scan(ss_signal signal, const uint8_t *bytes, size_t length, ss_table *table, ss_error *error) {
+    if ((unsigned)signal >= SS_N_SIGNALS || length > INT32_MAX) {
+        *error = (ss_error){SS_ERR_ARGUMENT, 0, "signal or length out of range"};
+        return SS_ERR_ARGUMENT;
+    }
+    ss_table_begin(table, signal, bytes, length);
+    scan s = {.table = table, .bytes = bytes};
+    if (!scan_request(&s, (ss_reader){bytes, bytes + length})) {
+        *error = (ss_error){s.check.code, (uint64_t)(s.check.pos - bytes), s.check.reason};
+        table->n_rows = 0;
+        table->n_kept = 0;
+        return s.check.code;
+    }
+    table->n_kept = table->n_rows;
+    return SS_OK;
+}

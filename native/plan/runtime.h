@@ -1,0 +1,50 @@
+/* What the threads of one collector share, and what each has for itself. */
+#ifndef SS_RUNTIME_H
+#define SS_RUNTIME_H
+
+#include <pthread.h>
+
+#include "core/account.h"
+#include "spansieve.h"
+
+enum { SS_FRAMES_MAX = 16, SS_POOL_MAX = 4 };
+
+/* Space for one rewrite of a request: nested pipelines each use one. */
+typedef struct ss_frame {
+    ss_table *table;
+    ss_buffer bytes;
+} ss_frame;
+
+struct ss_worker {
+    ss_runtime *runtime;
+    ss_worker *next;  /* in the runtime's list */
+    uint64_t epoch;   /* odd while inside a request; atomic */
+    uint32_t depth;   /* frames in use */
+    ss_frame frames[SS_FRAMES_MAX];
+};
+
+struct ss_runtime {
+    uint64_t in_flight_bytes; /* atomic */
+    uint64_t rss_bytes;       /* the last sample; atomic */
+    uint64_t rss_in_flight;   /* in_flight_bytes at that sample; atomic */
+    pthread_mutex_t workers_lock; /* held through a grace period, so never taken inside a request */
+    ss_worker *workers;
+    pthread_mutex_t pool_lock;
+    ss_buffer pool[SS_POOL_MAX]; /* emptied batch buffers, to be filled again */
+    uint32_t n_pool;
+};
+
+/* Take a buffer whose memory is still warm, or an empty one; give it back when it is done with. Any thread. */
+ss_buffer ss_runtime_take_buffer(ss_runtime *runtime);
+void ss_runtime_give_buffer(ss_runtime *runtime, ss_buffer buffer);
+
+/* Mark the worker as inside a request, so that a grace period waits for it. */
+void ss_worker_enter(ss_worker *worker);
+void ss_worker_exit(ss_worker *worker);
+
+/* The next unused frame, with an empty buffer; NULL when requests are nested too deeply or memory is out. Returned by
+ * ss_worker_pop_frame, last taken first. */
+ss_frame *ss_worker_push_frame(ss_worker *worker);
+void ss_worker_pop_frame(ss_worker *worker);
+
+#endif

@@ -1,0 +1,352 @@
+/*
+ * Gathers requests into batches. Event loops append under a short lock; a thread of the batch's own passes batches on,
+ * waits where an output refuses, and wakes at the timeout. Requests are concatenated: a protobuf message followed by
+ * another of its type is their merge. Source: semantics of the Collector's batch processor, with a size in bytes beside
+ * the count and without its losses.
+ */
+#include "otlp/table.h"
+#include "plan/consumer.h"
+#include "core/verdict.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* READY_MAX: batches that may wait for a slow output before requests are refused. */
+enum { READY_MAX = 2, RETRY_FIRST_NS = 5000000, RETRY_LAST_NS = 200000000, REFUSAL_RETRY_MS = 1000 };
+
+typedef enum trigger { TRIGGER_SIZE, TRIGGER_TIMEOUT, TRIGGER_BYTES, TRIGGER_DRAIN } trigger;
+
+typedef struct gathered gathered;
+struct gathered {
+    ss_buffer bytes;
+    uint64_t n_items;
+    gathered *next;
+};
+
+typedef struct batch {
+    ss_consumer consumer;
+    ss_runtime *runtime;
+    ss_worker *worker; /* the thread's */
+    ss_batch_config config;
+    pthread_t thread;
+    pthread_mutex_t lock; /* guards what follows */
+    pthread_cond_t work;  /* for the thread: something is ready, or gathering has begun, or draining */
+    pthread_cond_t idle;  /* for ss_batch_drain: the thread has finished */
+    gathered active;
+    gathered *ready; /* oldest first */
+    gathered **ready_end;
+    uint32_t n_ready;
+    uint64_t deadline_ns; /* when active must go */
+    uint64_t give_up_ns;  /* draining: when to stop trying; 0: not draining */
+    bool is_finished;
+    ss_batch_stats stats;
+    size_t n_outputs;
+    ss_consumer *outputs[];
+} batch;
+
+static uint64_t now_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static void wait_until(batch *self, uint64_t deadline_ns) {
+    struct timespec at = {(time_t)(deadline_ns / 1000000000u), (long)(deadline_ns % 1000000000u)};
+    pthread_cond_timedwait(&self->work, &self->lock, &at);
+}
+
+/* ---------------------------------------------------------------- gathering, under the lock */
+
+/* Move what is gathered to the ready list. */
+static ss_status seal(batch *self, trigger why) {
+    gathered *sealed = malloc(sizeof *sealed);
+    if (!sealed) {
+        return SS_ERR_NO_MEMORY;
+    }
+    *sealed = self->active;
+    sealed->next = NULL;
+    self->active = (gathered){.bytes = {0}};
+    *self->ready_end = sealed;
+    self->ready_end = &sealed->next;
+    self->n_ready++;
+    self->stats.size_trigger_send += why == TRIGGER_SIZE;
+    self->stats.timeout_trigger_send += why == TRIGGER_TIMEOUT;
+    self->stats.bytes_trigger_send += why == TRIGGER_BYTES;
+    pthread_cond_signal(&self->work);
+    return SS_OK;
+}
+
+static bool would_pass_bytes(const batch *self, size_t more) {
+    return self->config.send_batch_max_bytes && self->active.bytes.length + more > self->config.send_batch_max_bytes;
+}
+
+static bool would_pass_items(const batch *self, uint64_t more) {
+    return self->config.send_batch_max_size && self->active.n_items + more > self->config.send_batch_max_size;
+}
+
+/* Append rows [first, end) of the table, or without one the bytes as they are; seal what has become full. */
+static ss_status gather(batch *self, const ss_view *view, uint32_t first, uint32_t end, uint64_t n_items) {
+    if (!self->active.bytes.data) {
+        self->active.bytes = ss_runtime_take_buffer(self->runtime);
+    }
+    size_t before = self->active.bytes.length;
+    ss_status status = view->table ? ss_emit(view->table, first, end, &self->active.bytes)
+                                   : ss_buffer_append(&self->active.bytes, view->bytes, view->length);
+    if (status != SS_OK) {
+        self->active.bytes.length = before;
+        return status;
+    }
+    ss_runtime_account(self->runtime, (int64_t)(self->active.bytes.length - before));
+    if (!self->active.n_items) {
+        self->deadline_ns = now_ns() + self->config.timeout_ns;
+        pthread_cond_signal(&self->work);
+    }
+    self->active.n_items += n_items;
+    self->stats.pending_items += n_items;
+    bool is_full = self->active.n_items >= self->config.send_batch_size; /* always, with send_batch_size 0 */
+    return is_full || !self->config.timeout_ns ? seal(self, TRIGGER_SIZE) : SS_OK;
+}
+
+/* How many rows from first on, of those kept, still fit into the active batch; *n_items becomes the kept among them.
+ * The bytes of a part are those of its rows and of the messages around them: measured, by bisection. */
+static uint32_t fit_rows(const batch *self, ss_table *table, uint32_t first, uint64_t *n_items) {
+    uint64_t room = self->config.send_batch_max_size ? self->config.send_batch_max_size - self->active.n_items : UINT64_MAX;
+    uint32_t end = first;
+    *n_items = 0;
+    for (; end < table->n_rows && (*n_items < room || table->verdict[end] != SS_KEEP); end++) {
+        *n_items += table->verdict[end] == SS_KEEP;
+    }
+    if (!would_pass_bytes(self, ss_emit_size(table, first, end))) {
+        return end;
+    }
+    uint32_t low = first; /* rows up to low fit, rows up to end do not */
+    while (end - low > 1) {
+        uint32_t middle = low + (end - low) / 2;
+        if (would_pass_bytes(self, ss_emit_size(table, first, middle))) {
+            end = middle;
+        } else {
+            low = middle;
+        }
+    }
+    if (low == first && !self->active.n_items) {
+        low = end; /* one item alone is larger than a batch may be: it goes alone */
+    }
+    *n_items = 0;
+    for (uint32_t row = first; row < low; row++) {
+        *n_items += table->verdict[row] == SS_KEEP;
+    }
+    return low;
+}
+
+/* Append a request that does not fit into one batch, in parts. */
+static ss_status gather_split(batch *self, const ss_view *view) {
+    for (uint32_t first = 0; first < view->table->n_rows;) {
+        uint64_t n_items;
+        uint32_t end = fit_rows(self, view->table, first, &n_items);
+        ss_status status = SS_OK;
+        if (n_items) {
+            status = gather(self, view, first, end, n_items);
+        } else if (self->active.n_items && end < view->table->n_rows) {
+            status = seal(self, would_pass_items(self, 1) ? TRIGGER_SIZE : TRIGGER_BYTES);
+        }
+        if (status != SS_OK) {
+            return status;
+        }
+        first = end;
+    }
+    return SS_OK;
+}
+
+static ss_status take(batch *self, const ss_view *view) {
+    size_t size = view->length;
+    if (view->table) {
+        /* Emitting never writes more than this; the exact size is worth its pass only near the limit. */
+        size += view->table->private_state->replacements.length + (size_t)view->table->private_state->n_edits * 16;
+        if (would_pass_bytes(self, size)) {
+            size = ss_emit_size(view->table, 0, view->table->n_rows);
+        }
+    }
+    bool too_many = self->config.send_batch_max_size && view->n_items > self->config.send_batch_max_size;
+    bool too_large = self->config.send_batch_max_bytes && size > self->config.send_batch_max_bytes;
+    /* The Collector fills each batch to exactly send_batch_max_size items; bytes only start a new batch. */
+    if (view->table && (too_many || too_large || would_pass_items(self, view->n_items))) {
+        return gather_split(self, view);
+    }
+    if (self->active.n_items && would_pass_bytes(self, size)) {
+        ss_status status = seal(self, TRIGGER_BYTES);
+        if (status != SS_OK) {
+            return status;
+        }
+    }
+    return gather(self, view, 0, view->table ? view->table->n_rows : 0, view->n_items);
+}
+
+static ss_status batch_consume(ss_consumer *consumer, ss_worker *worker, const ss_view *view, ss_verdict *verdict) {
+    batch *self = (batch *)consumer;
+    ss_view scanned;
+    ss_frame *frame = NULL;
+    ss_status status = SS_OK;
+    if (!view->table && (self->config.send_batch_max_size || self->config.send_batch_max_bytes)) {
+        status = ss_view_settle(worker, view, &scanned, &frame, verdict);
+        view = &scanned;
+    }
+    if (status == SS_OK) {
+        pthread_mutex_lock(&self->lock);
+        if (self->give_up_ns) {
+            status = ss_refuse(verdict, "collector is shutting down", REFUSAL_RETRY_MS);
+        } else if (self->n_ready >= READY_MAX) {
+            status = ss_refuse(verdict, "batches are waiting: sending queue is full", REFUSAL_RETRY_MS);
+        } else if ((status = take(self, view)) != SS_OK) {
+            status = ss_refuse(verdict, "out of memory", REFUSAL_RETRY_MS);
+        }
+        pthread_mutex_unlock(&self->lock);
+    }
+    ss_view_release(worker, frame);
+    return status;
+}
+
+/* ---------------------------------------------------------------- passing on, in the thread */
+
+/* Give the oldest batch to all outputs, again and again to those that refuse it for now. Called with the lock, which
+ * is let go meanwhile. */
+static void pass_on(batch *self) {
+    gathered *full = self->ready;
+    pthread_mutex_unlock(&self->lock);
+    ss_view view = {self->consumer.signal, full->bytes.data, full->bytes.length, full->n_items, NULL};
+    uint64_t failed = 0;
+    for (size_t i = 0; i < self->n_outputs; i++) {
+        uint64_t pause_ns = RETRY_FIRST_NS;
+        for (;;) {
+            ss_verdict verdict = {0};
+            ss_status status = ss_consume(self->outputs[i], self->worker, &view, &verdict);
+            if (status == SS_OK) {
+                break;
+            }
+            pthread_mutex_lock(&self->lock);
+            bool gives_up = status != SS_ERR_REFUSED || (self->give_up_ns && now_ns() >= self->give_up_ns);
+            if (!gives_up) {
+                wait_until(self, now_ns() + pause_ns);
+            }
+            pthread_mutex_unlock(&self->lock);
+            if (gives_up) {
+                failed = full->n_items;
+                break;
+            }
+            pause_ns = pause_ns * 2 < RETRY_LAST_NS ? pause_ns * 2 : RETRY_LAST_NS;
+        }
+    }
+    ss_runtime_account(self->runtime, -(int64_t)full->bytes.length);
+    ss_runtime_give_buffer(self->runtime, full->bytes);
+    pthread_mutex_lock(&self->lock);
+    self->stats.pending_items -= full->n_items;
+    self->stats.failed_items += failed;
+    self->stats.sent_items += full->n_items - failed;
+    self->stats.sent_batches++;
+    /* Only now is its place free: a batch that is being passed on counts as waiting. */
+    self->ready = full->next;
+    self->ready_end = self->ready ? self->ready_end : &self->ready;
+    self->n_ready--;
+    free(full);
+}
+
+static void *run(void *argument) {
+    batch *self = argument;
+    pthread_mutex_lock(&self->lock);
+    for (;;) {
+        bool is_due = self->active.n_items && (self->give_up_ns || now_ns() >= self->deadline_ns);
+        if (self->ready) {
+            pass_on(self);
+        } else if (is_due) {
+            if (seal(self, self->give_up_ns ? TRIGGER_DRAIN : TRIGGER_TIMEOUT) != SS_OK) {
+                wait_until(self, now_ns() + RETRY_LAST_NS);
+            }
+        } else if (self->give_up_ns) {
+            break;
+        } else if (self->active.n_items) {
+            wait_until(self, self->deadline_ns);
+        } else {
+            pthread_cond_wait(&self->work, &self->lock);
+        }
+    }
+    self->is_finished = true;
+    pthread_cond_broadcast(&self->idle);
+    pthread_mutex_unlock(&self->lock);
+    return NULL;
+}
+
+/* ---------------------------------------------------------------- lifecycle */
+
+ss_status ss_batch_drain(ss_consumer *consumer, uint64_t timeout_ns) {
+    batch *self = (batch *)consumer;
+    pthread_mutex_lock(&self->lock);
+    if (!self->give_up_ns) {
+        self->give_up_ns = now_ns() + timeout_ns + 1;
+        pthread_cond_signal(&self->work);
+    }
+    while (!self->is_finished) {
+        pthread_cond_wait(&self->idle, &self->lock);
+    }
+    ss_status status = self->stats.failed_items ? SS_ERR_TIMEOUT : SS_OK;
+    pthread_mutex_unlock(&self->lock);
+    return status;
+}
+
+static void release(batch *self) {
+    ss_buffer_free(&self->active.bytes);
+    ss_worker_free(self->worker);
+    pthread_cond_destroy(&self->work);
+    pthread_cond_destroy(&self->idle);
+    pthread_mutex_destroy(&self->lock);
+    free(self);
+}
+
+static void batch_free(ss_consumer *consumer) {
+    batch *self = (batch *)consumer;
+    ss_batch_drain(consumer, 0);
+    pthread_join(self->thread, NULL);
+    release(self);
+}
+
+void ss_batch_read_stats(const ss_consumer *consumer, ss_batch_stats *stats) {
+    batch *self = (batch *)(uintptr_t)consumer; /* the lock is no part of what const promises */
+    pthread_mutex_lock(&self->lock);
+    *stats = self->stats;
+    pthread_mutex_unlock(&self->lock);
+}
+
+static const ss_consumer_vtable batch_vtable = {batch_consume, batch_free};
+
+ss_consumer *ss_batch_new(ss_runtime *runtime, ss_signal signal, const ss_batch_config *config,
+                          ss_consumer *const *outputs, size_t n_outputs, ss_error *error) {
+    if (config->send_batch_max_size && config->send_batch_max_size < config->send_batch_size) {
+        *error = (ss_error){SS_ERR_ARGUMENT, 0, "send_batch_max_size must be greater or equal to send_batch_size"};
+        return NULL;
+    }
+    batch *self = calloc(1, sizeof *self + n_outputs * sizeof *self->outputs);
+    *error = (ss_error){SS_ERR_NO_MEMORY, 0, "out of memory"};
+    if (!self) {
+        return NULL;
+    }
+    self->consumer = (ss_consumer){&batch_vtable, signal};
+    self->runtime = runtime;
+    self->config = *config;
+    self->ready_end = &self->ready;
+    self->n_outputs = n_outputs;
+    for (size_t i = 0; i < n_outputs; i++) {
+        self->outputs[i] = outputs[i];
+    }
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_mutex_init(&self->lock, NULL);
+    pthread_cond_init(&self->work, &monotonic);
+    pthread_cond_init(&self->idle, NULL);
+    pthread_condattr_destroy(&monotonic);
+    self->worker = ss_worker_new(runtime);
+    if (!self->worker || pthread_create(&self->thread, NULL, run, self)) {
+        release(self);
+        return NULL;
+    }
+    return &self->consumer;
+}

@@ -1,0 +1,199 @@
+/*
+ * A bounded queue in memory, filled by event loops and batches, emptied by Python threads. A request keeps its place
+ * until the one who took it says that it is done. Source: the Collector's sending_queue.
+ */
+#include "otlp/table.h"
+#include "plan/consumer.h"
+#include "core/verdict.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+enum { REFUSAL_RETRY_MS = 1000 };
+
+typedef struct entry entry;
+struct entry {
+    ss_buffer bytes;
+    uint64_t n_items;
+    uint64_t size; /* in sizer units */
+    entry *next;
+};
+
+typedef struct queue {
+    ss_consumer consumer;
+    ss_runtime *runtime;
+    ss_queue_sizer sizer;
+    uint64_t capacity;
+    bool block_on_overflow;
+    pthread_mutex_t lock;  /* guards what follows */
+    pthread_cond_t filled; /* for poppers */
+    pthread_cond_t freed;  /* for blocked pushers */
+    entry *first;
+    entry **end;
+    bool is_closed;
+    ss_queue_stats stats;
+} queue;
+
+static uint64_t size_of(const queue *self, size_t length, uint64_t n_items) {
+    return self->sizer == SS_SIZER_REQUESTS ? 1 : self->sizer == SS_SIZER_ITEMS ? n_items : length;
+}
+
+/* Wait for room, or refuse. Called with the lock. */
+static ss_status find_room(queue *self, uint64_t size, ss_verdict *verdict) {
+    if (size > self->capacity) {
+        return ss_reject(verdict, SS_ERR_LIMIT, SS_CODE_INTERNAL, "element size too large");
+    }
+    while (!self->is_closed && self->stats.size + size > self->capacity) {
+        if (!self->block_on_overflow) {
+            return ss_refuse(verdict, "sending queue is full", REFUSAL_RETRY_MS);
+        }
+        pthread_cond_wait(&self->freed, &self->lock);
+    }
+    return self->is_closed ? ss_refuse(verdict, "sending queue is stopped", REFUSAL_RETRY_MS) : SS_OK;
+}
+
+/* Write the request into a buffer of the entry's own. */
+static ss_status fill(queue *self, entry *added, const ss_view *view) {
+    added->bytes = ss_runtime_take_buffer(self->runtime);
+    if (!view->table) {
+        return ss_buffer_append(&added->bytes, view->bytes, view->length);
+    }
+    return ss_emit(view->table, 0, view->table->n_rows, &added->bytes);
+}
+
+static ss_status queue_consume(ss_consumer *consumer, ss_worker *worker, const ss_view *view, ss_verdict *verdict) {
+    (void)worker;
+    queue *self = (queue *)consumer;
+    entry *added = calloc(1, sizeof *added);
+    if (!added || fill(self, added, view) != SS_OK) {
+        if (added) {
+            ss_buffer_free(&added->bytes);
+        }
+        free(added);
+        return ss_refuse(verdict, "out of memory", REFUSAL_RETRY_MS);
+    }
+    added->n_items = view->n_items;
+    added->size = size_of(self, added->bytes.length, view->n_items);
+    pthread_mutex_lock(&self->lock);
+    ss_status status = find_room(self, added->size, verdict);
+    if (status == SS_OK) {
+        ss_runtime_account(self->runtime, (int64_t)added->bytes.length);
+        *self->end = added;
+        self->end = &added->next;
+        self->stats.size += added->size;
+        self->stats.items += added->n_items;
+        pthread_cond_signal(&self->filled);
+    } else {
+        self->stats.enqueue_failed_items += added->n_items;
+    }
+    pthread_mutex_unlock(&self->lock);
+    if (status != SS_OK) {
+        ss_runtime_give_buffer(self->runtime, added->bytes);
+        free(added);
+    }
+    return status;
+}
+
+ss_status ss_queue_pop(ss_consumer *consumer, uint64_t timeout_ns, ss_queue_item *item) {
+    queue *self = (queue *)consumer;
+    struct timespec deadline;
+    clock_gettime(CLOCK_MONOTONIC, &deadline);
+    uint64_t at = (uint64_t)deadline.tv_sec * 1000000000u + (uint64_t)deadline.tv_nsec + timeout_ns;
+    deadline = (struct timespec){(time_t)(at / 1000000000u), (long)(at % 1000000000u)};
+    pthread_mutex_lock(&self->lock);
+    while (!self->first && !self->is_closed) {
+        if (pthread_cond_timedwait(&self->filled, &self->lock, &deadline)) {
+            break;
+        }
+    }
+    entry *taken = self->first;
+    ss_status status = taken ? SS_OK : self->is_closed ? SS_ERR_CLOSED : SS_ERR_TIMEOUT;
+    if (taken) {
+        self->first = taken->next;
+        self->end = self->first ? self->end : &self->first;
+        self->stats.in_flight_requests++;
+        *item = (ss_queue_item){taken->bytes.data, taken->bytes.length, taken->n_items, taken};
+    }
+    pthread_mutex_unlock(&self->lock);
+    return status;
+}
+
+static void forget(queue *self, entry *gone) {
+    ss_runtime_account(self->runtime, -(int64_t)gone->bytes.length);
+    ss_runtime_give_buffer(self->runtime, gone->bytes);
+    free(gone);
+}
+
+void ss_queue_done(ss_consumer *consumer, ss_queue_item *item) {
+    queue *self = (queue *)consumer;
+    entry *gone = item->handle;
+    if (!gone) {
+        return;
+    }
+    *item = (ss_queue_item){0};
+    pthread_mutex_lock(&self->lock);
+    self->stats.size -= gone->size;
+    self->stats.items -= gone->n_items;
+    self->stats.in_flight_requests--;
+    pthread_cond_broadcast(&self->freed);
+    pthread_mutex_unlock(&self->lock);
+    forget(self, gone);
+}
+
+void ss_queue_close(ss_consumer *consumer) {
+    queue *self = (queue *)consumer;
+    pthread_mutex_lock(&self->lock);
+    self->is_closed = true;
+    pthread_cond_broadcast(&self->filled);
+    pthread_cond_broadcast(&self->freed);
+    pthread_mutex_unlock(&self->lock);
+}
+
+void ss_queue_read_stats(const ss_consumer *consumer, ss_queue_stats *stats) {
+    queue *self = (queue *)(uintptr_t)consumer; /* the lock is no part of what const promises */
+    pthread_mutex_lock(&self->lock);
+    *stats = self->stats;
+    stats->capacity = self->capacity;
+    pthread_mutex_unlock(&self->lock);
+}
+
+static void queue_free(ss_consumer *consumer) {
+    queue *self = (queue *)consumer;
+    for (entry *next, *left = self->first; left; left = next) {
+        next = left->next;
+        forget(self, left);
+    }
+    pthread_cond_destroy(&self->filled);
+    pthread_cond_destroy(&self->freed);
+    pthread_mutex_destroy(&self->lock);
+    free(self);
+}
+
+static const ss_consumer_vtable queue_vtable = {queue_consume, queue_free};
+
+ss_consumer *ss_queue_new(ss_runtime *runtime, ss_signal signal, ss_queue_sizer sizer, uint64_t capacity,
+                          bool block_on_overflow, ss_error *error) {
+    if (!capacity) {
+        *error = (ss_error){SS_ERR_ARGUMENT, 0, "`queue_size` must be positive"};
+        return NULL;
+    }
+    queue *self = calloc(1, sizeof *self);
+    if (!self) {
+        *error = (ss_error){SS_ERR_NO_MEMORY, 0, "out of memory"};
+        return NULL;
+    }
+    self->consumer = (ss_consumer){&queue_vtable, signal};
+    self->runtime = runtime;
+    self->sizer = sizer;
+    self->capacity = capacity;
+    self->block_on_overflow = block_on_overflow;
+    self->end = &self->first;
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_mutex_init(&self->lock, NULL);
+    pthread_cond_init(&self->filled, &monotonic);
+    pthread_cond_init(&self->freed, NULL);
+    pthread_condattr_destroy(&monotonic);
+    return &self->consumer;
+}

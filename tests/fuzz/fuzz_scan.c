@@ -1,0 +1,68 @@
+/* Any bytes as a request: scanned in bounds, and what is emitted of them scans again to the rows that were kept. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "otlp/table.h"
+#include "spansieve.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void require(bool condition) {
+    if (!condition) {
+        abort();
+    }
+}
+
+/* Emit rows [first, end) and scan the result. Returns its rows. */
+static uint32_t emit_and_scan(ss_table *table, uint32_t first, uint32_t end, ss_table *again) {
+    ss_buffer out = {0};
+    ss_error error;
+    size_t size = ss_emit_size(table, first, end);
+    require(ss_emit(table, first, end, &out) == SS_OK);
+    require(out.length == 0 || out.length == size || ss_table_is_untouched(table));
+    require(ss_scan(table->signal, out.data, out.length, again, &error) == SS_OK);
+    uint32_t rows = again->n_rows;
+    ss_buffer_free(&out);
+    return rows;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    if (size < 2) {
+        return 0;
+    }
+    ss_signal signal = (ss_signal)(data[0] % SS_N_SIGNALS);
+    uint8_t choice = data[1];
+    /* A copy of the exact size lets the sanitizer see a read past the end. */
+    uint8_t *bytes = malloc(size - 2 ? size - 2 : 1);
+    ss_table *table = ss_table_new();
+    ss_table *again = ss_table_new();
+    ss_error error;
+    require(bytes && table && again);
+    memcpy(bytes, data + 2, size - 2);
+    if (ss_scan(signal, bytes, size - 2, table, &error) == SS_OK) {
+        uint32_t n = table->n_rows;
+        require(emit_and_scan(table, 0, n, again) == n);
+        require(n == 0 || emit_and_scan(table, 0, n / 2, again) + emit_and_scan(table, n / 2, n, again) == n);
+        uint32_t kept = 0;
+        for (uint32_t row = 0; row < n; row++) {
+            table->verdict[row] = (uint8_t)((choice >> (row % 8)) & 1);
+            kept += table->verdict[row] == SS_KEEP;
+        }
+        ss_table_recount(table);
+        for (uint32_t row = 0; row < n; row += 3) {
+            /* An unknown field at the end, and at the start, of some rows. */
+            const uint8_t field[] = {0x82, 0x7d, 0x01, choice};
+            uint32_t end = table->row_offset[row] + table->row_length[row];
+            require(ss_table_edit(table, row, end, 0, field, sizeof field) == SS_OK);
+            require(ss_table_edit(table, row, table->body_offset[row], 0, field, sizeof field) == SS_OK);
+        }
+        require(table->n_kept == kept);
+        require(emit_and_scan(table, 0, n, again) == kept);
+    } else {
+        require(error.offset <= size - 2 && error.reason);
+    }
+    ss_table_free(again);
+    ss_table_free(table);
+    free(bytes);
+    return 0;
+}

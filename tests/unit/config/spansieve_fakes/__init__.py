@@ -1,0 +1,1 @@
+"""A tree of components for tests of configuration; nothing in it can run."""

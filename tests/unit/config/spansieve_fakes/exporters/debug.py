@@ -1,0 +1,17 @@
+"""An exporter that needs no key."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from collector.component import Factory, Stability
+from collector.config.fields import option
+from collector.ids import Signal
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    verbosity: str = option("basic", doc="How much.", choices=("basic", "normal", "detailed"))
+
+
+factory = Factory(config=Config, create=lambda *_: None, signals=frozenset(Signal), stability=Stability.BETA)

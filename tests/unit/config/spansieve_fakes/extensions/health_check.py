@@ -1,0 +1,16 @@
+"""An extension."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from collector.component import Factory, Stability
+from collector.config.fields import option
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    endpoint: str = option("localhost:13133", doc="Where to listen.")
+
+
+factory = Factory(config=Config, create=lambda *_: None, signals=frozenset(), stability=Stability.BETA)

@@ -1,0 +1,19 @@
+"""Traces only."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from collector.component import Factory, Stability
+from collector.config.fields import option
+from collector.ids import Signal
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    percentage: float = option(100.0, doc="Share.", unit="%", minimum=0, maximum=100)
+
+
+factory = Factory(
+    config=Config, create=lambda *_: None, signals=frozenset({Signal.TRACES}), stability=Stability.ALPHA
+)

@@ -1,0 +1,174 @@
+"""YAML as the Collector's parser types it, within bounds."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from collector.config import syntax
+from collector.config.syntax import InvalidYAML, parse, resolve
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("", None),
+        ("~", None),
+        ("NULL", None),
+        ("true", True),
+        ("False", False),
+        ("yes", "yes"),
+        ("no", "no"),
+        ("on", "on"),
+        ("y", "y"),
+        ("2024-01-01", "2024-01-01"),
+        ("12:30:45", "12:30:45"),
+        ("10", 10),
+        ("-10", -10),
+        ("+7", 7),
+        ("1_000", 1000),
+        ("017", 15),
+        ("0o17", 15),
+        ("0123", 83),
+        ("089", 89.0),
+        ("0x1F", 31),
+        ("0b101", 5),
+        ("0", 0),
+        ("1e3", 1000.0),
+        (".5", 0.5),
+        ("1.", 1.0),
+        (".inf", math.inf),
+        ("-.Inf", -math.inf),
+        ("1e999", "1e999"),
+        ("18446744073709551615", 2**64 - 1),
+        ("18446744073709551616", 2.0**64),
+        ("9" * 5000, "9" * 5000),
+        ("1.2.3", "1.2.3"),
+        ("-", "-"),
+        (".", "."),
+        ("_1", "_1"),
+        ("0x", "0x"),
+        ("tRUE", "tRUE"),
+    ],
+)
+def test_plain_scalar_has_the_type_that_go_gives_it(text: str, value: object) -> None:
+    """Unquoted text is typed as go-yaml v3 types it for a field of any type."""
+    result = resolve(text)
+    assert (result, type(result)) == (value, type(value))
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("'10'", "10"),
+        ('"true"', "true"),
+        ("!!str 10", "10"),
+        ("!!int '10'", 10),
+        ("!!float 3", 3.0),
+        ("|\n  10\n", "10\n"),
+        ("[1, a, 'b']", [1, "a", "b"]),
+        ("{1: a, true: b}", {"1": "a", "true": "b"}),
+        ("a: &x {b: 1, c: 2}\nd: {<<: *x, b: 3}", {"a": {"b": 1, "c": 2}, "d": {"b": 3, "c": 2}}),
+        (
+            "a: &x {b: 1}\nc: &y {b: 2, e: 5}\nd: {<<: [*x, *y]}",
+            {"a": {"b": 1}, "c": {"b": 2, "e": 5}, "d": {"b": 1, "e": 5}},
+        ),
+        ("'<<': 1", {"<<": 1}),
+        ("# nothing", None),
+        ("---\n", None),
+    ],
+)
+def test_document_gives_plain_values(text: str, value: object) -> None:
+    """Quotes, tags, anchors and merge keys mean what they mean in YAML."""
+    assert parse(text).value == value
+
+
+def test_every_path_has_its_line() -> None:
+    """Errors can say on which line a key or an item stands."""
+    lines = parse("a:\n  b: 1\n  c:\n    - x\n    - y\n").lines
+    assert {path: lines[path] for path in ("a", "a::b", "a::c", "a::c::1")} == {
+        "a": 1,
+        "a::b": 2,
+        "a::c": 3,
+        "a::c::1": 5,
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "message"),
+    [
+        ("a: 1\nb: 2\na: 3\n", 3, 'key "a" is already defined at line 1'),
+        ("a: [1\n", 2, "did not find expected ',' or ']'"),
+        ("a: b: c", 1, "mapping values are not allowed in this context"),
+        ("a: *x", 1, 'unknown anchor "x" referenced'),
+        ("a: &x [*x]", 1, 'unknown anchor "x" referenced'),
+        ("? [a]\n: 1", 1, "a key must be text"),
+        ("a: 1\n---\nb: 2\n", 2, "expected one document, found another"),
+        ("a: {<<: 1}", 1, "map merge requires map or sequence of maps as the value"),
+        ("a: !!int x", 1, "cannot read 'x' as !!int"),
+        ("a: !custom x", 1, "cannot read 'x' as !custom"),
+        ("a: \ud800", 1, "the text is not valid Unicode"),
+        ("\n[" * 102 + "]" * 102, 103, "nested deeper than 100 levels"),
+    ],
+)
+def test_faulty_text_is_refused_with_its_line(text: str, line: int, message: str) -> None:
+    """Each fault names its line and what is wrong."""
+    with pytest.raises(InvalidYAML) as caught:
+        parse(text)
+    assert (caught.value.line, caught.value.message) == (line, message)
+
+
+def test_control_character_is_refused() -> None:
+    """Characters that YAML does not allow are an error, not a crash."""
+    with pytest.raises(InvalidYAML):
+        parse("a: \x01")
+
+
+def test_anchors_that_multiply_are_refused() -> None:
+    """A short text cannot stand for a billion values."""
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 10)]
+    with pytest.raises(InvalidYAML, match="more than 100000 values"):
+        parse("\n".join(lines))
+
+
+def test_anchors_that_nest_are_refused() -> None:
+    """Depth is counted through anchors, so that nothing behind can run out of stack."""
+    lines = ["a0: &a0 [x]"] + [f"a{n}: &a{n} [[[[[*a{n - 1}]]]]]" for n in range(1, 40)]
+    with pytest.raises(InvalidYAML, match="nested deeper than 100 levels"):
+        parse("\n".join(lines))
+
+
+_SCALARS = st.none() | st.booleans() | st.integers(-(2**63), 2**63) | st.text() | st.floats(allow_nan=False)
+_VALUES = st.recursive(
+    _SCALARS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@given(_VALUES)
+def test_dumped_values_read_back(value: object) -> None:
+    """What a YAML writer writes is read as what it was."""
+    assert parse(yaml.safe_dump(value)).value == value
+
+
+@given(st.text(alphabet="ab:-[]{}&*!<>|?#%@'\"\\ \n\t01~,", max_size=60))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    """No text gives anything but a value or InvalidYAML."""
+    try:
+        parse(text)
+    except InvalidYAML as error:
+        assert error.line >= 1
+
+
+def test_pure_python_parser_reads_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyYAML without its C part gives the same values and lines."""
+    text = "a: &x {b: [1, 'c', 017]}\nd: {<<: *x}\ne: |\n  f\n"
+    expected = parse(text)
+    monkeypatch.setattr(syntax, "_Loader", yaml.SafeLoader)
+    assert parse(text) == expected

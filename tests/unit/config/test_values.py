@@ -1,0 +1,100 @@
+"""Durations as Go writes them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from collector.config.values import format_duration, nearest, parse_duration
+
+_MAX_EXACT_NS = 2**50
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("0", 0.0),
+        ("0s", 0.0),
+        ("-0s", 0.0),
+        ("200ms", 0.2),
+        ("1h2m3.5s", 3723.5),
+        ("1.5h", 5400.0),
+        (".5s", 0.5),
+        ("1.s", 1.0),
+        ("1m0.001s", 60.001),
+        ("-1.5s", -1.5),
+        ("+5s", 5.0),
+        ("10us", 0.00001),
+        ("10\N{MICRO SIGN}s", 0.00001),
+        ("10\N{GREEK SMALL LETTER MU}s", 0.00001),
+        ("3ns", 3e-9),
+        ("1s1s", 2.0),
+    ],
+)
+def test_duration_text_gives_seconds(text: str, seconds: float) -> None:
+    """Every form that Go reads gives the same time."""
+    assert parse_duration(text) == seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", 'invalid duration ""'),
+        ("-", 'invalid duration "-"'),
+        ("fast", 'invalid duration "fast"'),
+        (".s", 'invalid duration ".s"'),
+        ("5", 'missing unit in duration "5"'),
+        ("1h5", 'missing unit in duration "1h5"'),
+        ("1d", 'unknown unit "d" in duration "1d"'),
+        ("1 s", 'unknown unit " s" in duration "1 s"'),
+        ("1S", 'unknown unit "S" in duration "1S"'),
+        ("1s-", 'unknown unit "s-" in duration "1s-"'),
+        ("9223372036855s", 'invalid duration "9223372036855s"'),
+        ("\N{ARABIC-INDIC DIGIT ONE}s", 'invalid duration "\N{ARABIC-INDIC DIGIT ONE}s"'),
+        ("1" * 65 + "s", 'invalid duration "' + "1" * 64 + '"'),
+    ],
+)
+def test_faulty_duration_is_refused_in_words_of_go(text: str, message: str) -> None:
+    """What Go refuses is refused, with words that can be searched for."""
+    with pytest.raises(ValueError) as caught:
+        parse_duration(text)
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0s"),
+        (0.2, "200ms"),
+        (1.5, "1.5s"),
+        (60, "1m0s"),
+        (3723.5, "1h2m3.5s"),
+        (1e-9, "1ns"),
+        (-0.5, "-500ms"),
+    ],
+)
+def test_duration_is_written_as_go_does(seconds: float, text: str) -> None:
+    """Messages show durations in the form in which they are configured."""
+    assert format_duration(seconds) == text
+
+
+@given(st.integers(-_MAX_EXACT_NS, _MAX_EXACT_NS))
+def test_written_duration_reads_back_to_the_nanosecond(ns: int) -> None:
+    """Writing and reading loses no nanosecond."""
+    assert round(parse_duration(format_duration(ns / 1e9)) * 1e9) == ns
+
+
+@given(st.text(alphabet="0123456789.hmsnu-+ ", max_size=70))
+def test_any_text_is_a_duration_or_a_value_error(text: str) -> None:
+    """No text breaks the parser."""
+    try:
+        assert abs(parse_duration(text)) < 2**63 / 1e9 + 1
+    except ValueError as error:
+        assert "duration" in str(error)
+
+
+def test_nearest_word_is_found_or_none() -> None:
+    """Only what is like a known word is taken for it."""
+    assert nearest("timout", ["timeout", "endpoint"]) == "timeout"
+    assert nearest("xyz", ["timeout", "endpoint"]) is None

@@ -1,0 +1,197 @@
+"""The batch processor: its checks, and the native batch that it configures."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import Any
+
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from collector.component import Settings
+from collector.ids import ComponentID, Signal
+from collector.native import ops
+from collector.native.pipeline import Pipeline, Queue
+from collector.native.runtime import Runtime, Worker
+from collector.processors.batch import BatchProcessor, Config
+from collector.telemetry.logs import Log
+
+
+def _request(span_count: int, name: str = "a") -> bytes:
+    request = ExportTraceServiceRequest()
+    spans = request.resource_spans.add().scope_spans.add().spans
+    for _ in range(span_count):
+        spans.add(name=name, trace_id=b"1" * 16, span_id=b"2" * 8)
+    return request.SerializeToString()
+
+
+class Setup:
+    """A processor in front of a queue, with a gate between them that refuses from 1 GiB of memory on."""
+
+    def __init__(self, **config: Any) -> None:
+        self.runtime = Runtime()
+        settings = Settings(
+            id=ComponentID("batch"),
+            signal=Signal.TRACES,
+            runtime=self.runtime,
+            log=Log(logging.getLogger("spansieve.test")),
+        )
+        self.queue = Queue(self.runtime, Signal.TRACES, sizer="requests", capacity=100)
+        self.processor = BatchProcessor(Config(**{"timeout": 3600.0, **config}), settings)
+        self.gate = ops.memory_limiter(self.runtime, 1 << 30)
+        self.consumer = self.processor.connect([Pipeline(Signal.TRACES, [self.gate], self.queue)])
+        self.processor.start()
+
+    def push(self, span_count: int, name: str = "a") -> None:
+        self.consumer.push(Worker(self.runtime), _request(span_count, name))
+
+    def pop(self) -> int:
+        """Return the number of spans in the next batch."""
+        item = self.queue.pop(10)
+        assert item is not None
+        request = ExportTraceServiceRequest.FromString(bytes(item.view))
+        self.queue.done(item)
+        return sum(len(scope.spans) for resource in request.resource_spans for scope in resource.scope_spans)
+
+    def values(self) -> dict[str, float]:
+        return {sample.instrument.name + sample.suffix: sample.value for sample in self.processor.samples()}
+
+
+@pytest.mark.parametrize(
+    ("config", "field", "message"),
+    [
+        (
+            {"send_batch_size": 10, "send_batch_max_size": 5},
+            "",
+            "send_batch_max_size must be greater or equal to send_batch_size",
+        ),
+        ({"timeout": -1.0}, "", "timeout must be greater or equal to 0"),
+        (
+            {"metadata_keys": ("a",)},
+            "metadata_keys",
+            "not supported yet; leave it out to batch all clients together",
+        ),
+    ],
+)
+def test_problem_has_the_collectors_words(config: dict[str, Any], field: str, message: str) -> None:
+    """Each rule, alone."""
+    assert [(field, message)] == list(Config(**config).problems())
+
+
+def test_duplicate_metadata_key_is_a_problem() -> None:
+    """Keys are compared without case."""
+    messages = [text for _field, text in Config(metadata_keys=("Tenant", "tenant")).problems()]
+    assert 'duplicate entry in metadata_keys: "tenant" (case-insensitive)' in messages
+
+
+def test_defaults_are_the_collectors() -> None:
+    """And have no problem."""
+    config = Config()
+    assert (0.2, 8192, 0, ()) == (
+        config.timeout,
+        config.send_batch_size,
+        config.send_batch_max_size,
+        config.metadata_keys,
+    )
+    assert [] == list(config.problems())
+
+
+def test_count_sends() -> None:
+    """A batch leaves as soon as it has send_batch_size items."""
+    setup = Setup(send_batch_size=5)
+    setup.push(3)
+    assert 3 == setup.values()["spansieve_processor_pending_items"]
+    setup.push(3)
+    assert 6 == setup.pop()
+    setup.processor.shutdown(5)
+    assert 1 == setup.values()["otelcol_processor_batch_batch_size_trigger_send"]
+
+
+def test_time_sends() -> None:
+    """What is there leaves after the timeout."""
+    setup = Setup(timeout=0.01)
+    setup.push(3)
+    assert 3 == setup.pop()
+    setup.processor.shutdown(5)
+    assert 1 == setup.values()["otelcol_processor_batch_timeout_trigger_send"]
+
+
+@pytest.mark.parametrize("config", [{"timeout": 0.0}, {"send_batch_size": 0}])
+def test_zero_gathers_nothing(config: dict[str, Any]) -> None:
+    """Timeout or size 0 passes each request on by itself."""
+    setup = Setup(**config)
+    setup.push(3)
+    setup.push(2)
+    assert [3, 2] == [setup.pop(), setup.pop()]
+    setup.processor.shutdown(5)
+
+
+def test_large_request_is_split() -> None:
+    """Batches have exactly send_batch_max_size items, the last the rest."""
+    setup = Setup(send_batch_size=4, send_batch_max_size=4)
+    setup.push(10)
+    setup.processor.shutdown(5)
+    assert [4, 4, 2] == [setup.pop(), setup.pop(), setup.pop()]
+
+
+def test_batch_fits_a_default_grpc_receiver() -> None:
+    """Without any key, no batch is larger than 4 MiB, however much comes in."""
+    setup = Setup(send_batch_size=100_000)
+    for _ in range(10):
+        setup.push(10, name="x" * 100_000)
+    sizes = []
+    setup.processor.shutdown(5)
+    while setup.queue.stats().items:
+        item = setup.queue.pop(10)
+        assert item is not None
+        sizes.append(len(item.view))
+        setup.queue.done(item)
+    assert max(sizes) < 4 << 20
+    assert 3 <= len(sizes) <= 4
+    assert 1 <= setup.values()["spansieve_processor_batch_bytes_trigger_send"]
+
+
+def test_shutdown_passes_on_what_is_gathered() -> None:
+    """And counts it, once, whatever shutdown is called."""
+    setup = Setup()
+    setup.push(3)
+    setup.processor.shutdown(5)
+    setup.processor.shutdown(5)
+    assert 3 == setup.pop()
+    values = setup.values()
+    assert (3, 3, 1, 1, 0, 0) == tuple(
+        values[name]
+        for name in (
+            "otelcol_processor_incoming_items",
+            "otelcol_processor_outgoing_items",
+            "otelcol_processor_batch_batch_send_size_count",
+            "otelcol_processor_batch_batch_send_size_bucket",
+            "spansieve_processor_pending_items",
+            "spansieve_processor_failed_items",
+        )
+    )
+    assert 3 == values["otelcol_processor_batch_batch_send_size_sum"]
+
+
+def test_drain_that_runs_out_of_time_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """What no output would take is counted as failed and said aloud."""
+    setup = Setup()
+    setup.runtime.set_rss(1 << 30)
+    setup.push(3)
+    setup.processor.shutdown(0.01)
+    assert 3 == setup.values()["spansieve_processor_failed_items"]
+    assert ["items lost"] == [record.message for record in caplog.records]
+
+
+def test_refused_batch_is_kept_and_tried_again() -> None:
+    """Unlike the Collector's, this processor loses nothing that it has acknowledged."""
+    setup = Setup(timeout=0.0)
+    setup.runtime.set_rss(1 << 30)
+    setup.push(3)
+    while not setup.gate.counter(1):
+        threading.Event().wait(0.001)
+    setup.runtime.set_rss(0)
+    assert 3 == setup.pop()
+    setup.processor.shutdown(5)
+    assert 0 == setup.values()["spansieve_processor_failed_items"]

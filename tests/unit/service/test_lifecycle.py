@@ -1,0 +1,321 @@
+"""Start, reload and shutdown of whole collectors made of stand-ins."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+import time
+from typing import Any
+
+import pytest
+from tests.unit.service.stand_ins import (
+    Config,
+    FakeExporter,
+    FakeReceiver,
+    FakeStage,
+    RoutedReceiver,
+    make_document,
+    make_factory,
+    make_request,
+)
+
+from collector.errors import StartError
+from collector.ids import Signal
+from collector.native.runtime import Worker
+from collector.service.build import Host, Instance
+from collector.service.lifecycle import Service
+
+PIPELINES = {"traces": ("in", "stage short", "out")}
+
+
+def _instances(service: Service) -> dict[str, Instance]:
+    return {str(node.id): instance for node, instance in service._running.instances.items()}
+
+
+def _value(service: Service, name: str, **labels: str) -> float:
+    return sum(
+        sample.value
+        for sample in service.samples()
+        if sample.instrument.name == name and labels.items() <= dict(sample.labels).items()
+    )
+
+
+def _wait_until(condition: Any) -> None:
+    deadline_s = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline_s
+        threading.Event().wait(0.001)
+
+
+class TestStart:
+    """From a document to a running collector."""
+
+    def test_order_is_extensions_exporters_processors_receivers(self, host: Host, journal: list[str]) -> None:
+        """A component starts after those that it passes on to; watchers then learn that all is ready."""
+        service = Service(host)
+        document = make_document(
+            {"traces": ("in", "stage short", "link"), "traces/b": ("link", "limiter", "out")},
+            connectors="link",
+            extensions="watch",
+        )
+        service.start(document)
+        assert [
+            "start watch",
+            "start out(traces)",
+            "start limiter(traces)",
+            "start link(traces)",
+            "start short(traces)",
+            "start stage(traces)",
+            "start in",
+            "ready watch",
+        ] == journal
+        journal.clear()
+        service.not_ready()
+        service.shutdown()
+        assert [
+            "not ready watch",
+            "shutdown in",
+            "shutdown stage(traces)",
+            "shutdown short(traces)",
+            "shutdown link(traces)",
+            "shutdown limiter(traces)",
+            "shutdown out(traces)",
+            "shutdown watch",
+        ] == journal
+
+    def test_failure_shuts_down_what_had_started(self, host: Host, journal: list[str]) -> None:
+        """A collector that cannot start leaves nothing running, and says which component it was."""
+        service = Service(host)
+        document = make_document(PIPELINES, extensions="watch", configs={"in": Config(fails=True)})
+        with pytest.raises(StartError) as caught:
+            service.start(document)
+        assert (
+            'cannot start pipelines: failed to start "in" receiver: listen tcp 127.0.0.1:1: bind: permission denied'
+            == caught.value.message
+        )
+        stopped = [line.removeprefix("shutdown ") for line in journal if line.startswith("shutdown")]
+        assert ["in", "stage(traces)", "short(traces)", "out(traces)", "watch"] == stopped
+        assert "ready watch" not in journal
+
+    def test_failing_extension_is_said_to_be_one(self, host: Host, journal: list[str]) -> None:
+        """The message tells extensions from pipelines, as the Collector's does."""
+        document = make_document(PIPELINES, extensions="watch", configs={"watch": Config(fails=True)})
+        with pytest.raises(StartError) as caught:
+            Service(host).start(document)
+        assert caught.value.message.startswith(
+            'failed to start extensions: failed to start extension "watch": '
+        )
+
+    def test_receiver_has_its_routes_before_it_starts(self, host: Host, journal: list[str]) -> None:
+        """The first request of a fast client finds the pipeline."""
+        routes: list[list[Signal]] = []
+
+        class Eager(FakeReceiver):
+            def start(self) -> None:
+                routes.append(list(self.routes))
+
+        service = Service(host)
+        service.start(make_document(PIPELINES, factories={"in": make_factory(Eager)}))
+        assert [[Signal.TRACES]] == routes
+        service.shutdown()
+
+
+class TestReload:
+    """From one configuration to the next."""
+
+    @pytest.fixture
+    def service(self, host: Host, journal: list[str]) -> Service:
+        service = Service(host)
+        service.start(make_document(PIPELINES, extensions="watch"))
+        journal.clear()
+        return service
+
+    def test_unchanged_document_touches_nothing(self, service: Service, journal: list[str]) -> None:
+        """A reload of the same file starts and stops nothing."""
+        before = _instances(service)
+        service.reload(make_document(PIPELINES, extensions="watch"))
+        assert before == _instances(service)
+        assert [] == journal
+        service.shutdown()
+
+    def test_changed_exporter_leaves_after_its_batch_has_drained(
+        self, service: Service, host: Host, journal: list[str]
+    ) -> None:
+        """What the old batch held goes to the old exporter, before that one stops; the receiver stays."""
+        before = _instances(service)
+        before["in"].component.routes[Signal.TRACES].push(Worker(host.runtime), make_request(3))
+        service.reload(make_document(PIPELINES, extensions="watch", configs={"out": Config(1)}))
+        after = _instances(service)
+        _wait_until(lambda: "shutdown out(traces)" in journal)
+        assert [
+            "start out(traces)",
+            "start stage(traces)",
+            "shutdown stage(traces)",
+            "shutdown out(traces)",
+        ] == journal
+        assert before["in"] is after["in"]
+        assert 3 == before["out"].component.consumer.items
+        assert 0 == after["out"].component.consumer.items
+        service.shutdown()
+
+    def test_no_request_is_refused_or_lost(self, host: Host, journal: list[str]) -> None:
+        """Requests all through many reloads are all taken, and each arrives at one of the exporters."""
+        factories = {"in": make_factory(RoutedReceiver)}
+        service = Service(host)
+        service.start(make_document(PIPELINES, factories=factories))
+        receiver = _instances(service)["in"].component
+        exporters = [_instances(service)["out"].component]
+        pushed = 0
+        is_done = threading.Event()
+        refusals: list[str] = []
+
+        def push() -> None:
+            nonlocal pushed
+            worker = Worker(host.runtime)
+            while not is_done.is_set() and not refusals:
+                if refusal := receiver.accept(worker, make_request(1)):
+                    refusals.append(refusal)
+                pushed += 1
+
+        client = threading.Thread(target=push)
+        client.start()
+        for number in range(1, 20):
+            before = pushed
+            service.reload(make_document(PIPELINES, factories=factories, configs={"out": Config(number)}))
+            exporters.append(_instances(service)["out"].component)
+            _wait_until(lambda before=before: pushed > before)
+        is_done.set()
+        client.join()
+        service.shutdown()
+        _wait_until(lambda: not service._leaving)
+        assert [] == refusals
+        assert pushed == sum(exporter.consumer.items for exporter in exporters)
+
+    def test_failing_component_leaves_all_as_it_was(self, service: Service, journal: list[str]) -> None:
+        """A reload that cannot start its new parts stops those again and nothing else."""
+        before = _instances(service)
+        with pytest.raises(StartError):
+            service.reload(
+                make_document(PIPELINES, extensions="watch watch/2", configs={"watch/2": Config(fails=True)})
+            )
+        assert before == _instances(service)
+        assert ["start watch/2", "shutdown watch/2"] == journal
+        service.shutdown()
+
+    def test_counters_never_go_back(self, service: Service, host: Host) -> None:
+        """What a departed component had counted stays in the collector's sum."""
+        before = _instances(service)["short"].component
+        before.count = 7
+        service.reload(make_document(PIPELINES, configs={"short": Config(1)}))
+        after = _instances(service)["short"].component
+        assert before is not after
+        after.count = 2
+        part = {"part": "short(traces)"}
+        assert 9 == _value(service, "part_events", **part)
+        _wait_until(lambda: not service._leaving)
+        assert 9 == _value(service, "part_events", **part)
+        service.shutdown()
+        assert 9 == _value(service, "part_events", **part)
+
+    def test_new_watcher_learns_that_all_is_ready(self, service: Service, journal: list[str]) -> None:
+        """A health check added by a reload answers 200 from then on."""
+        service.reload(make_document(PIPELINES, extensions="watch watch/2"))
+        assert ["start watch/2", "ready watch/2"] == journal
+        service.shutdown()
+
+    def test_changed_receiver_takes_over_the_socket(self, host: Host, journal: list[str]) -> None:
+        """Old and new instance listen on one socket: no moment in which a connection would be refused."""
+        sockets: list[Any] = []
+
+        class Listening(FakeReceiver):
+            def start(self) -> None:
+                super().start()
+                sockets.append(self.settings.listeners.get("tcp", "127.0.0.1:0"))
+
+        factories = {"in": make_factory(Listening)}
+        service = Service(host)
+        service.start(make_document(PIPELINES, factories=factories))
+        service.reload(make_document(PIPELINES, factories=factories, configs={"in": Config(1)}))
+        _wait_until(lambda: "shutdown in" in journal)
+        assert sockets[0] is sockets[1]
+        assert -1 != sockets[0].fileno()
+        service.shutdown()
+        assert -1 == sockets[0].fileno()
+
+
+class TestShutdown:
+    """The drain, and its deadline."""
+
+    def test_gathered_items_are_passed_on(self, host: Host, journal: list[str]) -> None:
+        """What was acknowledged leaves before the exporter is shut down."""
+        service = Service(host)
+        service.start(make_document(PIPELINES))
+        instances = _instances(service)
+        instances["in"].component.routes[Signal.TRACES].push(Worker(host.runtime), make_request(5))
+        service.shutdown()
+        assert 5 == instances["out"].component.consumer.items
+
+    def test_component_that_hangs_does_not_hold_the_others(self, host: Host, journal: list[str]) -> None:
+        """Every other component is shut down, within the timeout and a little."""
+        release = threading.Event()
+
+        class Hanging(FakeExporter):
+            def shutdown(self, deadline_s: float) -> None:
+                release.wait(30)
+
+        service = Service(host)
+        service.start(
+            make_document(
+                {"traces": ("in", "stage", "hang out")},
+                factories={"hang": make_factory(Hanging)},
+                extensions="watch",
+                shutdown_timeout=0.2,
+            )
+        )
+        start_s = time.monotonic()
+        service.shutdown()
+        took_s = time.monotonic() - start_s
+        release.set()
+        assert ["shutdown in", "shutdown stage(traces)", "shutdown out(traces)", "shutdown watch"] == journal[
+            -4:
+        ]
+        assert took_s < 5
+
+    def test_component_that_raises_does_not_stop_the_others(
+        self, host: Host, journal: list[str], caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """The error is logged and the shutdown goes on."""
+
+        class Raising(FakeStage):
+            def shutdown(self, deadline_s: float) -> None:
+                raise RuntimeError("broken")
+
+        service = Service(host)
+        service.start(make_document(PIPELINES, factories={"stage": make_factory(Raising)}))
+        service.shutdown()
+        assert "shutdown out(traces)" in journal
+        assert ["shutdown failed"] == [
+            record.message for record in caplog.records if record.levelname == "ERROR"
+        ]
+
+    def test_each_kind_is_left_a_share_of_the_time(self, host: Host, journal: list[str]) -> None:
+        """Slow clients cannot use up the time that exporters need."""
+        deadlines: dict[str, float] = {}
+
+        class Timed(FakeReceiver):
+            def shutdown(self, deadline_s: float) -> None:
+                deadlines["in"] = deadline_s
+
+        class TimedOut(FakeExporter):
+            def shutdown(self, deadline_s: float) -> None:
+                deadlines["out"] = deadline_s
+
+        service = Service(dataclasses.replace(host, clock=lambda: 100.0))
+        factories = {"in": make_factory(Timed), "out": make_factory(TimedOut)}
+        service.start(make_document(PIPELINES, factories=factories, shutdown_timeout=10.0))
+        service.shutdown()
+        assert {"in": pytest.approx(3.0), "out": pytest.approx(9.5)} == deadlines
+
+    def test_without_start_is_nothing(self, host: Host) -> None:
+        """A service that never ran shuts down at once."""
+        Service(host).shutdown()

@@ -1,0 +1,91 @@
+"""Where the metrics page is served and what it carries, from the telemetry section."""
+
+from __future__ import annotations
+
+import types
+from importlib import metadata
+from typing import Any
+
+import pytest
+
+import collector
+from collector.component import AdminRequest, Settings
+from collector.ids import ComponentID
+from collector.service.metrics import MetricsServer, make_page
+from collector.telemetry.instruments import Instrument, Sample
+
+
+def _telemetry(resource: dict[str, Any] | None = None, **prometheus: Any) -> Any:
+    defaults = {
+        "host": "localhost",
+        "port": 8888,
+        "without_type_suffix": True,
+        "with_resource_constant_labels": {},
+    }
+    metrics = types.SimpleNamespace(prometheus=types.SimpleNamespace(**{**defaults, **prometheus}))
+    return types.SimpleNamespace(metrics=metrics, resource=resource or {})
+
+
+def test_defaults_are_the_collectors() -> None:
+    """Port 8888 on localhost, counters without suffix."""
+    page = make_page(_telemetry(), "an-id")
+    assert page is not None
+    assert ("localhost:8888", False, {}) == (page.endpoint, page.type_suffix, page.constant)
+    assert ["service.name", "service.version", "service.instance.id"] == list(page.target)
+
+
+def test_version_is_the_distributions() -> None:
+    """The constant, which costs no import, follows pyproject.toml."""
+    assert metadata.version("spansieve") == collector.__version__
+
+
+def test_level_none_serves_nothing() -> None:
+    """Without a reader there is no server."""
+    telemetry = types.SimpleNamespace(metrics=types.SimpleNamespace(prometheus=None), resource={})
+    assert make_page(telemetry, "an-id") is None
+
+
+def test_ipv6_host_gets_its_brackets() -> None:
+    """The host is written without them."""
+    page = make_page(_telemetry(host="::1"), "an-id")
+    assert page is not None
+    assert "[::1]:8888" == page.endpoint
+
+
+def test_resource_adds_replaces_and_removes() -> None:
+    """Null takes a default attribute away."""
+    page = make_page(_telemetry({"service.name": "mine", "service.instance.id": None, "zone": 3}), "an-id")
+    assert page is not None
+    assert {"mine", "3"} < set(page.target.values())
+    assert "service.instance.id" not in page.target
+
+
+def test_constant_labels_are_chosen_by_pattern() -> None:
+    """Included less excluded."""
+    labels = {"included": ("service.*",), "excluded": ("*.id",)}
+    page = make_page(_telemetry({"zone": "a"}, with_resource_constant_labels=labels), "an-id")
+    assert page is not None
+    assert ["service.name", "service.version"] == list(page.constant)
+
+
+@pytest.mark.parametrize(("suffix", "name"), [(False, b"\nevents 2\n"), (True, b"\nevents_total 2\n")])
+def test_page_is_answered_at_metrics(suffix: bool, name: bytes) -> None:
+    """The samples are taken when the page is asked for."""
+    served: dict[str, Any] = {}
+
+    def serve(endpoint: str, routes: Any) -> Any:
+        served.update(endpoint=endpoint, routes=routes)
+        return types.SimpleNamespace(shutdown=lambda deadline_s: served.update(deadline_s=deadline_s))
+
+    page = make_page(_telemetry(without_type_suffix=not suffix), "an-id")
+    assert page is not None
+    settings = Settings(id=ComponentID("x"), signal=None, runtime=None, log=None, serve=serve)  # type: ignore[arg-type]
+    server = MetricsServer(
+        page, settings, lambda: [Sample(Instrument("events", "counter", "Events."), (), 2)]
+    )
+    server.start()
+    answer = served["routes"]["/metrics"](AdminRequest("GET", "/metrics", ""))
+    server.shutdown(3)
+    assert ("localhost:8888", 3) == (served["endpoint"], served["deadline_s"])
+    assert (200, "text/plain; version=0.0.4; charset=utf-8") == answer[:2]
+    assert name in answer.body

@@ -1,0 +1,240 @@
+"""The process: signals, reloads, exit statuses. The collector is made of stand-ins."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.unit.service.stand_ins import Config, FakeExporter, make_document, make_factory
+
+from collector.errors import ConfigError, Problem
+from collector.service.run import run
+
+PIPELINES = {"traces": ("in", "stage", "out")}
+
+
+class Outside:
+    """Somebody who watches the journal and sends signals."""
+
+    def __init__(self, journal: list[str]) -> None:
+        self._journal = journal
+        self._threads: list[threading.Thread] = []
+
+    def wait_for(self, line: str, times: int = 1) -> None:
+        deadline_s = time.monotonic() + 10
+        while self._journal.count(line) < times:
+            if time.monotonic() > deadline_s:
+                raise AssertionError(f"no {line!r} in {self._journal}")
+            threading.Event().wait(0.001)
+
+    def send(self, number: signal.Signals) -> None:
+        os.kill(os.getpid(), number)
+
+    def does(self, script: Callable[[], None]) -> None:
+        def work() -> None:
+            try:
+                script()
+            except BaseException:
+                self.send(signal.SIGTERM)
+                raise
+
+        thread = threading.Thread(target=work)
+        self._threads.append(thread)
+        thread.start()
+
+    def join(self) -> None:
+        for thread in self._threads:
+            thread.join()
+
+
+@pytest.fixture
+def outside(journal: list[str]):
+    outside = Outside(journal)
+    yield outside
+    outside.join()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signal_drains_and_ends_with_0(
+    outside: Outside, journal: list[str], capfd: pytest.CaptureFixture[str], number: signal.Signals
+) -> None:
+    """Extensions learn first that the end is near; then everything shuts down in order."""
+
+    def script() -> None:
+        outside.wait_for("ready watch")
+        outside.send(number)
+
+    outside.does(script)
+    assert 0 == run(lambda: make_document(PIPELINES, extensions="watch"))
+    assert [
+        "not ready watch",
+        "shutdown in",
+        "shutdown stage(traces)",
+        "shutdown out(traces)",
+        "shutdown watch",
+    ] == journal[-5:]
+    logged = capfd.readouterr().err
+    for event in (
+        "Everything is ready. Begin running and processing data.",
+        "Starting shutdown...",
+        "Shutdown complete.",
+    ):
+        assert event in logged
+
+
+def test_second_signal_ends_at_once_with_1(outside: Outside, journal: list[str]) -> None:
+    """Although an exporter would still have time to drain."""
+    ended = threading.Event()
+    codes: list[int] = []
+
+    class Slow(FakeExporter):
+        def shutdown(self, deadline_s: float) -> None:
+            super().shutdown(deadline_s)
+            ended.wait(30)
+
+    def end_now(code: int) -> None:
+        codes.append(code)
+        ended.set()
+
+    def script() -> None:
+        outside.wait_for("start in")
+        outside.send(signal.SIGTERM)
+        outside.wait_for("shutdown out(traces)")
+        outside.send(signal.SIGINT)
+
+    outside.does(script)
+    run(lambda: make_document(PIPELINES, factories={"out": make_factory(Slow)}), end_now=end_now)
+    assert [1] == codes
+
+
+def test_hangup_loads_again(outside: Outside, journal: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+    """The new configuration runs; what it shares with the old one was not restarted."""
+    documents = iter([make_document(PIPELINES), make_document({**PIPELINES, "logs": ("in", "", "out")})])
+
+    def script() -> None:
+        outside.wait_for("start in")
+        outside.send(signal.SIGHUP)
+        outside.wait_for("start out(logs)")
+        outside.send(signal.SIGTERM)
+
+    outside.does(script)
+    assert 0 == run(lambda: next(documents))
+    assert 1 == journal.count("start in")
+    assert "shutdown out(logs)" in journal
+    assert "Configuration reloaded." in capfd.readouterr().err
+
+
+def test_broken_file_leaves_all_running(
+    outside: Outside, journal: list[str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    """One error line with each problem; the next good file is taken."""
+
+    def load() -> Any:
+        loads.append(1)
+        if len(loads) == 2:
+            journal.append("broken")
+            raise ConfigError([Problem("processors::batch::timeout", "expected a duration, got 'fast'")])
+        return make_document(PIPELINES, configs={"out": Config(len(loads))})
+
+    loads: list[int] = []
+
+    def script() -> None:
+        outside.wait_for("start in")
+        outside.send(signal.SIGHUP)
+        outside.wait_for("broken")
+        assert not [line for line in journal if line.startswith("shutdown")]
+        outside.send(signal.SIGHUP)
+        outside.wait_for("start out(traces)", times=2)
+        outside.send(signal.SIGTERM)
+
+    outside.does(script)
+    assert 0 == run(load)
+    errors = [line for line in capfd.readouterr().err.splitlines() if '"level": "error"' in line]
+    assert 1 == len(errors)
+    assert "processors::batch::timeout: expected a duration, got 'fast'" in errors[0]
+
+
+def test_reload_that_breaks_does_not_end_the_process(
+    outside: Outside, journal: list[str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Not even an error that nobody thought of."""
+
+    def load() -> Any:
+        if "start in" not in journal:
+            return make_document(PIPELINES)
+        journal.append("broken")
+        raise ZeroDivisionError
+
+    def script() -> None:
+        outside.wait_for("start in")
+        outside.send(signal.SIGHUP)
+        outside.wait_for("broken")
+        outside.send(signal.SIGTERM)
+
+    outside.does(script)
+    assert 0 == run(load)
+    assert "ZeroDivisionError" in capfd.readouterr().err
+
+
+def test_signal_during_a_reload_stops_after_it(outside: Outside, journal: list[str]) -> None:
+    """The reload in progress finishes, then the collector that it made shuts down."""
+    go_on = threading.Event()
+
+    def load() -> Any:
+        if "start in" not in journal:
+            return make_document(PIPELINES, extensions="watch")
+        journal.append("loading")
+        assert go_on.wait(30)
+        return make_document(PIPELINES, extensions="watch", configs={"out": Config(1)})
+
+    def script() -> None:
+        outside.wait_for("ready watch")
+        outside.send(signal.SIGHUP)
+        outside.wait_for("loading")
+        outside.send(signal.SIGTERM)
+        outside.wait_for("not ready watch")
+        go_on.set()
+
+    outside.does(script)
+    assert 0 == run(load)
+    assert 2 == journal.count("start out(traces)") == journal.count("shutdown out(traces)")
+
+
+def test_component_that_cannot_start_ends_with_1(
+    journal: list[str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The Collector's words on standard error, and nothing left running."""
+    assert 1 == run(lambda: make_document(PIPELINES, configs={"in": Config(fails=True)}))
+    last = capfd.readouterr().err.splitlines()[-1]
+    assert (
+        'Error: cannot start pipelines: failed to start "in" receiver: '
+        "listen tcp 127.0.0.1:1: bind: permission denied" == last
+    )
+    assert "shutdown out(traces)" in journal
+
+
+def test_broken_configuration_is_for_the_caller(journal: list[str]) -> None:
+    """Before anything is made."""
+
+    def load() -> Any:
+        raise ConfigError([Problem("exporters::otlp", "unknown key 'endpiont'")])
+
+    with pytest.raises(ConfigError):
+        run(load)
+    assert [] == journal
+
+
+def test_log_file_that_cannot_be_opened_ends_with_1(
+    capfd: pytest.CaptureFixture[str], journal: list[str]
+) -> None:
+    """A collector whose logs go nowhere does not start."""
+    document = make_document(PIPELINES)
+    document.service.telemetry.logs.output_paths = ("/nonexistent/log",)
+    assert 1 == run(lambda: document)
+    assert "/nonexistent/log" in capfd.readouterr().err
+    assert [] == journal

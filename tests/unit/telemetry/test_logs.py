@@ -1,0 +1,160 @@
+"""Log lines in both encodings, levels, and the thinning of repeated events."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collector.ids import ComponentID
+from collector.telemetry.logs import Log, RepeatFilter, configure
+
+
+@pytest.fixture(autouse=True)
+def _logger_as_before() -> Iterator[None]:
+    logger = logging.getLogger("spansieve")
+    before = logger.level, logger.handlers[:], logger.filters[:], logger.propagate
+    yield
+    for handler in logger.handlers:
+        handler.close()
+    logger.level, logger.handlers[:], logger.filters[:], logger.propagate = before
+
+
+@pytest.fixture
+def lines(tmp_path: Path) -> Any:
+    path = tmp_path / "log"
+
+    def read() -> list[str]:
+        return path.read_text(encoding="utf-8").splitlines()
+
+    read.path = (str(path),)  # type: ignore[attr-defined]
+    return read
+
+
+def test_console_line_is_tab_separated(lines: Any) -> None:
+    """Time, level, event, then the fields as JSON: as the Collector's console encoding."""
+    configure(paths=lines.path).bind(a=1).warning("export failed", exporter=ComponentID("otlp", "2"))
+    (line,) = lines()
+    stamp, level, event, fields = line.split("\t")
+    assert "T" in stamp
+    assert stamp.endswith("Z")
+    assert ("warn", "export failed", {"a": 1, "exporter": "otlp/2"}) == (level, event, json.loads(fields))
+
+
+def test_json_line_has_the_collectors_keys(lines: Any) -> None:
+    """level, ts, msg and the fields beside them."""
+    log = configure(encoding="json", paths=lines.path, initial_fields={"zone": "a"})
+    log.error("drain failed", error=ValueError("no"), ids=[ComponentID("x")], ratio=float("nan"), ok=None)
+    record = json.loads(lines()[0])
+    assert record.pop("ts")
+    assert {
+        "level": "error",
+        "msg": "drain failed",
+        "zone": "a",
+        "error": "no",
+        "ids": ["x"],
+        "ratio": "nan",
+        "ok": None,
+    } == record
+
+
+@pytest.mark.parametrize("encoding", ["console", "json"])
+def test_line_stays_one_line(lines: Any, encoding: str) -> None:
+    """Whatever text a peer manages to put into an event or a field."""
+    configure(encoding=encoding, paths=lines.path).info("a\nb", c="d\ne\t\0")
+    assert 1 == len(lines())
+
+
+@pytest.mark.parametrize(
+    ("level", "written"),
+    [
+        ("debug", ["debug", "info", "warn", "error"]),
+        ("info", ["info", "warn", "error"]),
+        ("warn", ["warn", "error"]),
+        ("error", ["error"]),
+        ("fatal", []),
+        ("DPANIC", []),
+    ],
+)
+def test_level_leaves_out_the_less_severe(lines: Any, level: str, written: list[str]) -> None:
+    """All of the Collector's level names are known."""
+    log = configure(level, paths=lines.path)
+    for write in (log.debug, log.info, log.warning, log.error):
+        write("event")
+    assert written == [line.split("\t")[1] for line in lines()]
+
+
+def test_configuring_again_replaces(lines: Any, tmp_path: Path) -> None:
+    """After a reload a line is written once, where it should be."""
+    log = configure(paths=lines.path)
+    configure(paths=(str(tmp_path / "other"),))
+    log.info("event")
+    assert [] == lines()
+    assert 1 == len((tmp_path / "other").read_text().splitlines())
+
+
+def test_path_that_cannot_be_opened_changes_nothing(lines: Any) -> None:
+    """Logs go on where they went."""
+    log = configure(paths=lines.path)
+    with pytest.raises(OSError):
+        configure(paths=("stderr", "/nonexistent/log"))
+    log.info("event")
+    assert 1 == len(lines())
+
+
+class TestRepeatFilter:
+    """The Collector's log sampling, and a count of what it left out."""
+
+    @pytest.fixture
+    def clock(self) -> list[float]:
+        return [0.0]
+
+    @pytest.fixture
+    def log(self, clock: list[float], lines: Any) -> Log:
+        repeats = RepeatFilter(tick_s=10, initial=3, thereafter=5, clock=lambda: clock[0])
+        return configure(encoding="json", paths=lines.path, repeats=repeats)
+
+    def test_first_few_then_one_in_many(self, log: Log, lines: Any) -> None:
+        """3 of the first 3, then the 5th and the 10th after them."""
+        for number in range(1, 15):
+            log.info("event", number=number)
+        records = [json.loads(line) for line in lines()]
+        assert [(1, None), (2, None), (3, None), (8, 4), (13, 4)] == [
+            (record["number"], record.get("suppressed")) for record in records
+        ]
+
+    def test_next_tick_starts_over(self, log: Log, lines: Any, clock: list[float]) -> None:
+        """And says what the one before left out."""
+        for number in range(5):
+            log.info("event", number=number)
+        clock[0] = 10.0
+        log.info("event", number=5)
+        last = json.loads(lines()[-1])
+        assert (5, 2) == (last["number"], last["suppressed"])
+
+    def test_other_event_or_level_is_counted_for_itself(self, log: Log, lines: Any) -> None:
+        """One noisy event does not hide another."""
+        for _ in range(4):
+            log.info("event")
+        log.info("other")
+        log.error("event")
+        assert 5 == len(lines())
+
+    def test_thereafter_0_writes_none(self, lines: Any, clock: list[float]) -> None:
+        """Until the next tick."""
+        repeats = RepeatFilter(tick_s=10, initial=1, thereafter=0, clock=lambda: clock[0])
+        log = configure(paths=lines.path, repeats=repeats)
+        for _ in range(300):
+            log.info("event")
+        assert 1 == len(lines())
+
+    def test_memory_is_bounded(self, clock: list[float]) -> None:
+        """A component that makes up events does not fill the memory."""
+        repeats = RepeatFilter(clock=lambda: clock[0])
+        for number in range(5000):
+            repeats.filter(logging.LogRecord("x", logging.INFO, "", 0, f"event {number}", (), None))
+        assert len(repeats._events) <= 1024

@@ -1,0 +1,244 @@
+"""What every component in the tree promises, found there and tested unasked."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import inspect
+import logging
+import pkgutil
+import re
+import socket
+import typing
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from collector.component import AdminRequest, AdminResponse, Factory, Settings
+from collector.config.fields import Option
+from collector.ids import ComponentID, Kind, Signal
+from collector.native.pipeline import Consumer, Discard
+from collector.native.runtime import Runtime
+from collector.telemetry.instruments import Sample
+from collector.telemetry.logs import Log
+
+# What a component must be told before it can be made: no default would be right for everybody.
+REQUIRED: Mapping[str, Mapping[str, Any]] = {
+    "processors.memory_limiter": {"check_interval": 1.0, "limit_mib": 512},
+}
+"""Keyword arguments of a configuration class, by kind and type."""
+
+
+class Component(typing.NamedTuple):
+    """A component of the tree, for one signal."""
+
+    kind: Kind
+    type: str
+    factory: Factory
+    signal: Signal | None
+
+    def __str__(self) -> str:
+        return f"{self.kind.value}.{self.type}" + (f"[{self.signal.value}]" if self.signal else "")
+
+
+def _find() -> Iterator[Component]:
+    for kind in Kind:
+        package = importlib.import_module(f"collector.{kind.value}")
+        for module in pkgutil.iter_modules(package.__path__):
+            if module.name.startswith("_"):
+                continue
+            factory = importlib.import_module(f"{package.__name__}.{module.name}").factory
+            shared = kind in (Kind.RECEIVER, Kind.EXTENSION)
+            for signal in (None,) if shared else sorted(factory.signals, key=lambda signal: signal.number):
+                yield Component(kind, module.name, factory, signal)
+
+
+COMPONENTS = list(_find())
+every_component = pytest.mark.parametrize("component", COMPONENTS, ids=str)
+
+
+class FakeHandle:
+    def cancel(self) -> None:
+        """Nothing was registered."""
+
+    def shutdown(self, deadline_s: float) -> None:
+        """Nothing was served."""
+
+
+class FakeLoop:
+    def every(self, period_s: float, callback: Callable[[], None]) -> FakeHandle:
+        assert period_s > 0
+        return FakeHandle()
+
+    def on_readable(self, fd: int, callback: Callable[[], None]) -> FakeHandle:
+        assert fd >= 0
+        return FakeHandle()
+
+
+class FakeListeners:
+    """Every endpoint is a free port of 127.0.0.1, so that default ports do not clash."""
+
+    def __init__(self) -> None:
+        self.sockets: list[socket.socket] = []
+
+    def get(self, transport: str, endpoint: str) -> socket.socket:
+        listener = socket.create_server(("127.0.0.1", 0))
+        listener.setblocking(False)
+        self.sockets.append(listener)
+        return listener
+
+
+class Bench:
+    """Makes components, and wires and unwires them as the service does."""
+
+    def __init__(self) -> None:
+        self.runtime = Runtime()
+        self.listeners = FakeListeners()
+        self.outputs: list[Consumer] = []
+
+    def make(self, component: Component) -> Any:
+        name = f"{component.kind.value}.{component.type}"
+        settings = Settings(
+            id=ComponentID(component.type, "contract"),
+            signal=component.signal,
+            runtime=self.runtime,
+            log=Log(logging.getLogger("spansieve.test")),
+            loop=FakeLoop(),
+            listeners=self.listeners,
+            serve=self._serve,
+        )
+        made = component.factory.create(component.factory.config(**REQUIRED.get(name, {})), settings)
+        if hasattr(made, "connect"):
+            assert component.signal is not None
+            self.outputs.append(made.connect([Discard(component.signal)]))
+        return made
+
+    def _serve(
+        self, endpoint: str, routes: Mapping[str, Callable[[AdminRequest], AdminResponse]]
+    ) -> FakeHandle:
+        assert ":" in endpoint
+        assert all(route.startswith("/") for route in routes)
+        return FakeHandle()
+
+
+@pytest.fixture
+def bench() -> Iterator[Bench]:
+    bench = Bench()
+    yield bench
+    for listener in bench.listeners.sockets:
+        listener.close()
+
+
+def test_tree_has_components() -> None:
+    """The other tests here run on something."""
+    assert {"batch", "memory_limiter", "forward", "health_check"} <= {c.type for c in COMPONENTS}
+
+
+@every_component
+def test_module_exports_a_factory(component: Component) -> None:
+    """Its type is the file's name, and it says what it can be used for."""
+    assert isinstance(component.factory, Factory)
+    assert re.fullmatch(r"[a-z][a-z0-9_]{0,62}", component.type)
+    assert bool(component.factory.connects) == (component.kind is Kind.CONNECTOR)
+    assert bool(component.factory.signals) == (component.kind is not Kind.EXTENSION)
+
+
+def _config_classes(config: type[Any]) -> Iterator[type[Any]]:
+    yield config
+    for annotation in typing.get_type_hints(config).values():
+        for inner in (annotation, *typing.get_args(annotation)):
+            if inspect.isclass(inner) and dataclasses.is_dataclass(inner):
+                yield from _config_classes(inner)
+
+
+@every_component
+def test_every_option_is_documented(component: Component) -> None:
+    """Configurations are frozen, and each field is made by `option` with a sentence about it."""
+    for config in _config_classes(component.factory.config):
+        assert config.__dataclass_params__.frozen, config
+        for field in dataclasses.fields(config):
+            option = field.metadata.get("option")
+            assert isinstance(option, Option), f"{config.__qualname__}.{field.name}"
+            assert option.doc.strip().endswith("."), f"{config.__qualname__}.{field.name}"
+
+
+@every_component
+def test_configurations_compare_by_value(component: Component) -> None:
+    """A reload keeps what is equal."""
+    required = REQUIRED.get(f"{component.kind.value}.{component.type}", {})
+    assert component.factory.config(**required) == component.factory.config(**required)
+
+
+@every_component
+def test_example_config_has_no_problem(component: Component) -> None:
+    """With what is required, the defaults are good."""
+    required = REQUIRED.get(f"{component.kind.value}.{component.type}", {})
+    config = component.factory.config(**required)
+    assert [] == list(config.problems() if hasattr(config, "problems") else ())
+
+
+@every_component
+def test_has_the_shape_of_its_kind(component: Component, bench: Bench) -> None:
+    """The service tells processors apart by one attribute, and finds the consumer of the others."""
+    made = bench.make(component)
+    shapes = [name for name in ("op", "connect", "process", "consumer", "publish") if hasattr(made, name)]
+    expected = {
+        Kind.RECEIVER: [["publish"]],
+        Kind.PROCESSOR: [["op"], ["connect"], ["process"]],
+        Kind.EXPORTER: [["consumer"]],
+        Kind.CONNECTOR: [["connect"]],
+        Kind.EXTENSION: [[]],
+    }
+    assert shapes in expected[component.kind]
+    made.shutdown(0.0)
+
+
+@every_component
+def test_shutdown_without_start(component: Component, bench: Bench) -> None:
+    """A collector that fails to start shuts down what never ran."""
+    bench.make(component).shutdown(0.1)
+
+
+@every_component
+def test_start_then_shutdown_twice(component: Component, bench: Bench) -> None:
+    """The second shutdown does nothing."""
+    made = bench.make(component)
+    made.start()
+    made.shutdown(1.0)
+    made.shutdown(1.0)
+
+
+@every_component
+def test_samples_are_samples_at_any_time(component: Component, bench: Bench) -> None:
+    """Before start, while running and after shutdown; counters only grow."""
+    made = bench.make(component)
+    rounds = [list(made.samples())]
+    made.start()
+    rounds.append(list(made.samples()))
+    made.shutdown(1.0)
+    rounds.append(list(made.samples()))
+    totals: dict[Any, float] = {}
+    for sample in (sample for samples in rounds for sample in samples):
+        assert isinstance(sample, Sample)
+        instrument, labels, value, suffix = sample
+        assert instrument.kind in ("counter", "gauge", "histogram")
+        assert re.fullmatch(r"(otelcol|spansieve)_[a-z0-9_]+", instrument.name)
+        assert not instrument.name.endswith("_total"), "the page adds it where it is wanted"
+        assert instrument.description.endswith(".")
+        assert all(isinstance(text, str) for label in labels for text in label)
+        assert isinstance(value, int | float)
+        if instrument.kind != "gauge":
+            assert value >= totals.get((instrument, labels, suffix), 0)
+            totals[instrument, labels, suffix] = value
+
+
+@every_component
+def test_two_instances_are_independent(component: Component, bench: Bench) -> None:
+    """As on a reload, when the old one drains beside the new one."""
+    one, two = bench.make(component), bench.make(component)
+    one.start()
+    two.start()
+    one.shutdown(1.0)
+    assert isinstance(list(two.samples()), list)
+    two.shutdown(1.0)
