@@ -17,7 +17,7 @@ from collector.component import Factory, Settings, Stability
 from collector.config.fields import option
 from collector.ids import Signal
 from collector.native.sampler import Mode, Policy, Sampler
-from collector.telemetry.instruments import Instrument, Sample
+from collector.telemetry.instruments import DROPPED_ITEMS, Instrument, Sample
 
 _MODES = {
     "": Mode.HASH_SEED,
@@ -36,9 +36,6 @@ SAMPLED = {
     )
     for signal in (Signal.TRACES, Signal.LOGS)
 }
-DROPPED = Instrument(
-    "spansieve_processor_dropped_items", "counter", "Items a processor dropped on purpose, by rule."
-)
 ERRORS = Instrument(
     "spansieve_processor_sampling_errors",
     "counter",
@@ -166,7 +163,7 @@ class ProbabilisticSampler:
                 labels = (*self._own, ("policy", name), ("sampled", str(sampled).lower()))
                 yield Sample(SAMPLED[self._signal], labels, items)
         signal = ("otel_signal", self._signal.value)
-        yield Sample(DROPPED, (*self._own, ("rule", "sampled_out"), signal), dropped)
+        yield Sample(DROPPED_ITEMS, (*self._own, ("rule", "sampled_out"), signal), dropped)
         for error, items in self.op.errors():
             if items:
                 yield Sample(ERRORS, (*self._own, ("error", error.name.lower()), signal), items)
