@@ -235,6 +235,10 @@ static int answer(http2 *connection, stream *s, const ss_verdict *verdict, const
     list_remove(&connection->unfinished, s);
     list_append(&connection->answered, s);
     s->answered = true;
+    connection->credit += CREDIT_PER_REQUEST;
+    if (connection->credit > CREDIT_MAX) {
+        connection->credit = CREDIT_MAX;
+    }
     ss_count(&connection->base.scratch->stats.requests, 1);
     return verdict->code == SS_CODE_OK ? answer_success(connection, s, verdict)
                                        : answer_failure(connection, s, verdict, http_status);
@@ -294,10 +298,6 @@ static int take_request(http2 *connection, stream *s) {
                        connection->base.listener->config.max_message_bytes, &scratch->inflated, &request.bytes,
                        &request.length, &verdict)) {
         service->accept(service->receiver, scratch->worker, &request, &verdict);
-    }
-    connection->credit += CREDIT_PER_REQUEST;
-    if (connection->credit > CREDIT_MAX) {
-        connection->credit = CREDIT_MAX;
     }
     return answer(connection, s, &verdict, "200");
 }

@@ -761,6 +761,21 @@ static void test_floods(void) {
     check_flood(r, "header bomb");
 }
 
+/* A client that exports a signal without a pipeline, on and on, is answered each time. */
+static void test_refused_requests_are_no_flood(void) {
+    raw *r = raw_new();
+    r->server.lacks_signal[SS_SIGNAL_TRACES] = true;
+    for (uint32_t i = 0; i < 3000; i++) {
+        put_request(r, 2 * i + 1);
+        if (i % 100 == 99) {
+            raw_send(r);
+        }
+    }
+    CHECK(r->server.is_open);
+    CHECK_EQUAL(3000, r->server.scratch.stats.requests);
+    raw_free(r);
+}
+
 /* What would be a flood in a row is fine with time, and with requests in between. */
 static void test_steady_control_frames_are_no_flood(void) {
     raw *r = raw_new();
@@ -875,6 +890,7 @@ int main(void) {
     test_timeouts();
     test_every_cut();
     test_floods();
+    test_refused_requests_are_no_flood();
     test_steady_control_frames_are_no_flood();
     test_protocol_errors_end_the_connection();
     test_too_many_streams_are_refused();

@@ -171,6 +171,7 @@ static void test_many_clients(void) {
     CHECK_EQUAL(CLIENTS * REQUESTS, s.receiver.n_accepted);
     CHECK_EQUAL(CLIENTS * REQUESTS * 5, s.receiver.n_bytes);
     CHECK_EQUAL(SS_OK, ss_server_shutdown(server, 10 * second_ns));
+    CHECK_EQUAL(SS_OK, ss_server_shutdown(server, 0)); /* once more does no harm */
     ss_server_stats stats = stats_of(server);
     CHECK_EQUAL(CLIENTS * 4, stats.connections_opened);
     CHECK_EQUAL(0, stats.connections_open);
