@@ -1,7 +1,7 @@
 /*
  * Connections, and the protocols that run on them, without a socket: a protocol takes bytes and appends its answers to
- * the connection's output. The loop (loop.c) moves both between here and the sockets; tests and fuzz targets do the same
- * from memory.
+ * the connection's output. The loop (loop.c) moves both between here and the sockets; tests and fuzz targets do the
+ * same from memory.
  */
 #ifndef SS_CONNECTION_H
 #define SS_CONNECTION_H

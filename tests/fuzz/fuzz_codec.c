@@ -21,8 +21,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     out.length = 0;
     if (ss_compress(codec, encoding, 0, data, size, &packed) == SS_OK) {
-        if (ss_decompress(codec, encoding, packed.data, packed.length, size, &out, NULL) != SS_OK || out.length != size ||
-            memcmp(out.data, data, size) != 0) {
+        if (ss_decompress(codec, encoding, packed.data, packed.length, size, &out, NULL) != SS_OK ||
+            out.length != size || memcmp(out.data, data, size) != 0) {
             __builtin_trap();
         }
     }

@@ -189,8 +189,10 @@ static void test_large_body(void) {
     ss_server *server = start(&s);
     int fd = dial(s.http_port);
     char head[200], *body = calloc(1, LENGTH);
-    snprintf(head, sizeof head,
-             "POST /v1/traces HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-protobuf\r\nContent-Length: %d\r\n\r\n", LENGTH);
+    snprintf(
+        head, sizeof head,
+        "POST /v1/traces HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-protobuf\r\nContent-Length: %d\r\n\r\n",
+        LENGTH);
     say(fd, head);
     for (size_t sent = 0; sent < LENGTH;) {
         ssize_t n = send(fd, body + sent, LENGTH - sent, MSG_NOSIGNAL);
@@ -383,7 +385,8 @@ static void test_shutdown_finishes_what_is_in_flight(void) {
     int idle = dial(s.http_port), busy = dial(s.http_port);
     say(idle, REQUEST);
     CHECK(hears(idle, ANSWER));
-    say(busy, REQUEST "POST /v1/traces HTTP/1.1\r\nContent-Type: application/x-protobuf\r\nContent-Length: 5\r\n\r\nhe");
+    say(busy,
+        REQUEST "POST /v1/traces HTTP/1.1\r\nContent-Type: application/x-protobuf\r\nContent-Length: 5\r\n\r\nhe");
     CHECK(hears(busy, ANSWER));
     shutdown_call call = {.server = server};
     pthread_t thread;
