@@ -184,7 +184,7 @@ def _configure_logs(document: Document) -> Log:
 def _make_server(runtime: Runtime, fd: int) -> HttpServer:
     from collector.native.server import Listener, Server
 
-    return Server(runtime, listeners=[Listener(fd=fd, is_admin=True)], receiver=None)
+    return Server(runtime, listeners=[Listener(fd=fd, protocol="http", is_admin=True)], receiver=None)
 
 
 def _text(error: Exception) -> str:
