@@ -88,7 +88,7 @@ def components(**_options: tuple[str, ...]) -> int:
 @_common
 @click.option("--format", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True)
 @click.option("--mode", type=click.Choice(["redacted", "unredacted"]), default="redacted", show_default=True)
-@click.option("--validate/--no-validate", default=True, show_default=True, help="Refuse what could not run.")
+@click.option("--validate", type=bool, default=True, show_default=True, help="Refuse what could not run.")
 @click.pass_obj
 def print_config(
     before: Options, /, format: str, mode: str, validate: bool, **options: tuple[str, ...]

@@ -1,0 +1,1 @@
+"""What exporters share, one link each: the sending queue, retry, the time limit of an attempt."""

@@ -190,6 +190,53 @@ uint64_t ss_op_incoming_items(const ss_op *op);
 uint64_t ss_op_outgoing_items(const ss_op *op);
 
 /* -- probabilistic_sampler -- */
+typedef enum ss_sampler_mode {
+    SS_SAMPLER_HASH_SEED = 0, /* hash of the trace id (logs: or of an attribute), 16384 buckets */
+    SS_SAMPLER_PROPORTIONAL,  /* multiplies the probability that an item arrives with */
+    SS_SAMPLER_EQUALIZING     /* brings items down to one probability */
+} ss_sampler_mode;
+
+/* What a decision rests on. Items of a policy are counted at 2 * policy (dropped) and 2 * policy + 1 (kept). */
+typedef enum ss_sampler_policy {
+    SS_SAMPLER_TRACE_ID_HASH = 0,
+    SS_SAMPLER_TRACE_ID_W3C,        /* low 56 bits of the trace id */
+    SS_SAMPLER_SAMPLING_RANDOMNESS, /* rv of the tracestate or sampling.randomness of the record */
+    SS_SAMPLER_SAMPLING_PRIORITY,
+    SS_SAMPLER_MISSING_RANDOMNESS,
+    SS_SAMPLER_ATTRIBUTE, /* hash of from_attribute */
+    SS_SAMPLER_N_POLICIES
+} ss_sampler_policy;
+
+/* Items that met an error (fail_closed decides on them), counted beside their policy. */
+typedef enum ss_sampler_error {
+    SS_SAMPLER_NO_RANDOMNESS = 2 * SS_SAMPLER_N_POLICIES, /* no trace id and nothing in its place */
+    SS_SAMPLER_RANDOMNESS_IN_USE,   /* hash_seed: the item has a randomness already */
+    SS_SAMPLER_THRESHOLD_IN_USE,    /* hash_seed: the item has a threshold already */
+    SS_SAMPLER_INCONSISTENT,        /* the threshold says that the item should have been dropped before */
+    SS_SAMPLER_UNREADABLE           /* tracestate or sampling attributes break their grammar */
+} ss_sampler_error;
+
+typedef struct ss_sampler_config {
+    ss_signal signal; /* traces or logs */
+    ss_sampler_mode mode;
+    float sampling_percentage; /* >= 0; above 100 is 100 */
+    uint32_t hash_seed;
+    uint32_t sampling_precision; /* hex digits of a threshold, 1 to 14; 0 is 14 */
+    bool fail_closed;            /* items with an error are dropped, else kept */
+    bool allow_resampling;       /* hash_seed: rv and th on arrival are no error; probabilities multiply */
+    bool hash_trace_id;          /* hash_seed, logs: trace id first, from_attribute where there is none */
+    const char *from_attribute;    /* logs; NULL or "": none; copied */
+    const char *sampling_priority; /* logs; NULL or "": none; copied */
+} ss_sampler_config;
+
+ss_op *ss_sampler_new(const ss_sampler_config *config, ss_error *error);
+
+/* The rejection threshold, in 2^-56, of a probability. False outside [2^-56, 1]. precision as in the configuration. */
+bool ss_sampler_threshold(double probability, uint32_t precision, uint64_t *threshold);
+/* The 56 bits of randomness that hash_seed mode makes of a trace id or an attribute. */
+uint64_t ss_sampler_hash(uint32_t hash_seed, const uint8_t *bytes, size_t length);
+/* Buckets of 16384 that hash_seed mode keeps. */
+uint32_t ss_sampler_buckets(float sampling_percentage);
 
 /* -- low_value_filter -- */
 /* What makes a span worth little; a rule is a set of these that must all hold. */
@@ -224,6 +271,63 @@ ss_op *ss_memory_limiter_new(ss_runtime *runtime, uint64_t soft_limit_bytes, ss_
 bool ss_memory_limiter_is_refusing(const ss_op *op);
 
 /* -- metricstransform -- */
+typedef enum ss_metrics_transform_counter {
+    SS_METRICS_TRANSFORM_DELETED = 0, /* points dropped by delete_label_value */
+    SS_METRICS_TRANSFORM_MERGED,      /* points added into another one */
+    SS_METRICS_TRANSFORM_APART,       /* points of one identity that cannot be merged: other bounds or zero threshold */
+    SS_METRICS_TRANSFORM_SKIPPED      /* operations not done on a metric because its type has no such operation */
+} ss_metrics_transform_counter;
+
+typedef enum ss_aggregation {
+    SS_AGGREGATION_SUM = 0,
+    SS_AGGREGATION_MEAN,
+    SS_AGGREGATION_MIN,
+    SS_AGGREGATION_MAX,
+    SS_AGGREGATION_MEDIAN,
+    SS_AGGREGATION_COUNT
+} ss_aggregation;
+
+typedef enum ss_metric_action {
+    SS_METRIC_ACTION_ADD_LABEL = 0,          /* new_label = new_value where it is absent */
+    SS_METRIC_ACTION_UPDATE_LABEL,           /* label -> new_label (NULL: keep); texts: value, new value, ... */
+    SS_METRIC_ACTION_DELETE_LABEL,           /* without label */
+    SS_METRIC_ACTION_DELETE_LABEL_VALUE,     /* without the points whose label is texts[0] */
+    SS_METRIC_ACTION_AGGREGATE_LABELS,       /* with the labels in texts only */
+    SS_METRIC_ACTION_AGGREGATE_LABEL_VALUES, /* label = new_value where it is one of texts */
+    SS_METRIC_ACTION_TOGGLE_SCALAR_TYPE,     /* int <-> double */
+    SS_METRIC_ACTION_SCALE_VALUE             /* times scale */
+} ss_metric_action;
+
+typedef struct ss_metric_operation {
+    ss_metric_action action;
+    ss_aggregation aggregation; /* how the two aggregate_* and delete_label merge points that coincide */
+    double scale;
+    const char *label; /* those that the action does not use may be NULL */
+    const char *new_label;
+    const char *new_value;
+    const char *const *texts;
+    size_t n_texts;
+} ss_metric_operation;
+
+typedef struct ss_metric_transform {
+    const char *include; /* the metric's name, or a pattern to be found in it */
+    bool is_regexp;      /* of include and of the values of match_labels */
+    const char *new_name; /* NULL: keep; with is_regexp $1, ${1}, $name and ${name} stand for groups of include */
+    const char *const *match_labels; /* label, value, label, value ...: a point matches when all do */
+    size_t n_match_labels;           /* entries of match_labels: twice the number of labels */
+    const ss_metric_operation *operations;
+    size_t n_operations;
+} ss_metric_transform;
+
+typedef struct ss_metrics_transform_config {
+    const ss_metric_transform *transforms; /* applied in order */
+    size_t n_transforms;
+} ss_metrics_transform_config;
+
+/* Copies config. Counters: ss_metrics_transform_counter. */
+ss_op *ss_metrics_transform_new(const ss_metrics_transform_config *config, ss_error *error);
+/* Check a pattern: true, or false with what is wrong with it, and at which byte, as text in message. */
+bool ss_metrics_transform_check_pattern(const char *pattern, char *message, size_t message_length);
 
 /* ------------------------------------------------------------------ consumers: the graph of a running collector */
 
@@ -356,10 +460,12 @@ bool ss_encoding_is_available(ss_encoding encoding);
 typedef struct ss_codec ss_codec;
 ss_codec *ss_codec_new(void);
 void ss_codec_free(ss_codec *codec);
-/* level: the library's scale; 0 is the encoding's default (zstd: 1 below 1 MiB of input, else 3). Appends to out. */
+/* level: the library's scale; 0 is the encoding's default (gzip, zlib: 6; zstd: 1 below 1 MiB of input, else 3).
+ * SS_ERR_ARGUMENT: no such level; snappy has none but 0. Appends to out. */
 ss_status ss_compress(ss_codec *codec, ss_encoding encoding, int level, const uint8_t *bytes, size_t length,
                       ss_buffer *out);
-/* Appends to out at most max_length bytes; SS_ERR_LIMIT when there would be more, before they are allocated. */
+/* Appends to out at most max_length bytes; SS_ERR_LIMIT when there would be more, before they are allocated.
+ * A failure appends nothing. error may be NULL. */
 ss_status ss_decompress(ss_codec *codec, ss_encoding encoding, const uint8_t *bytes, size_t length, size_t max_length,
                         ss_buffer *out, ss_error *error);
 
@@ -369,9 +475,9 @@ typedef struct ss_listener_config {
     int fd;                 /* bound, listening; the server dups it */
     ss_transport transport; /* GRPC: HTTP/2 with prior knowledge; HTTP: HTTP/1.1 */
     size_t max_message_bytes;   /* before and after decompression */
-    uint32_t max_concurrent_streams;
-    uint32_t initial_window_bytes;
-    uint32_t max_connections; /* 0: no limit */
+    uint32_t max_concurrent_streams; /* 0: 200 */
+    uint32_t initial_window_bytes;   /* of a stream, 0: 2 MiB; the connection's is four times that */
+    uint32_t max_connections; /* 0: no limit; more are closed at once */
     uint64_t idle_timeout_ns; /* close connections idle this long; 0: never */
     uint64_t read_timeout_ns; /* a request must be complete within this; 0: no limit */
     const char *paths[3];     /* HTTP: URL path of each signal; copied. NULL entries: the default /v1/... */
@@ -407,7 +513,8 @@ typedef struct ss_admin_request {
 typedef struct ss_server ss_server;
 /* Start the event loops. Borrows runtime and receiver; copies the rest. */
 ss_server *ss_server_new(ss_runtime *runtime, const ss_server_config *config, ss_error *error);
-/* Stop accepting, send GOAWAY / Connection: close, let requests in flight finish, end after timeout_ns. Blocks. */
+/* Stop accepting, send GOAWAY / Connection: close, let requests in flight finish, end after timeout_ns: then
+ * SS_ERR_TIMEOUT says that some did not. Blocks; replies may still be given meanwhile. May be called again. */
 ss_status ss_server_shutdown(ss_server *server, uint64_t timeout_ns);
 void ss_server_free(ss_server *server);
 void ss_server_read_stats(const ss_server *server, ss_server_stats *stats);
@@ -424,12 +531,12 @@ ss_status ss_server_reply(ss_server *server, uint64_t token, int http_status, co
 typedef struct ss_client_config {
     const char *host;      /* name, IPv4 or IPv6 literal without brackets; or an absolute path for a unix socket */
     uint16_t port;
-    const char *authority; /* :authority; NULL: host:port */
-    const char *user_agent;
+    const char *authority; /* :authority; NULL: host:port, or localhost for a unix socket; copied */
+    const char *user_agent; /* copied */
     const char *const *headers; /* name, value, name, value ... lower-case names; copied */
     size_t n_headers;           /* entries of headers: twice the number of headers */
-    uint32_t max_connections;   /* calls at once; more wait */
-    uint64_t connect_timeout_ns;
+    uint32_t max_connections;   /* calls at once, > 0; more wait */
+    uint64_t connect_timeout_ns; /* a call's own time limit holds for its connect too; UINT64_MAX: only that one */
 } ss_client_config;
 
 typedef struct ss_client_result {
@@ -443,13 +550,22 @@ typedef struct ss_client_result {
     uint64_t bytes_sent;        /* on the wire, framing included */
 } ss_client_result;
 
+/* Connections are made when first needed and reused, one call on each at a time. A call that a reused connection
+ * turns out to be too old for (closed, or refusing before it could act) is made again once on a new one. */
 typedef struct ss_client ss_client;
 ss_client *ss_client_new(const ss_client_config *config, ss_error *error);
-void ss_client_free(ss_client *client);
-/* One unary Export call of signal: message is already in encoding. Blocks at most timeout_ns. Any thread. */
+void ss_client_free(ss_client *client); /* closes; waits for the calls in flight to return */
+/* One unary Export call of signal: message is already in encoding. Blocks at most timeout_ns (UINT64_MAX: no limit),
+ * but for a name server that does not answer. Any thread. */
 void ss_client_export(ss_client *client, ss_signal signal, ss_encoding encoding, const uint8_t *message, size_t length,
                       uint64_t timeout_ns, ss_client_result *result);
 /* Fail calls in flight and new ones with SS_ERR_CLOSED. Any thread. */
 void ss_client_close(ss_client *client);
+
+/* For clients over other transports. Read an Export*ServiceResponse of any signal: fills rejected_items and
+ * partial_message. */
+ss_status ss_export_response_read(const uint8_t *bytes, size_t length, ss_client_result *result);
+/* Read a google.rpc.Status: fills grpc_status, message and the retry delay. */
+ss_status ss_rpc_status_read(const uint8_t *bytes, size_t length, ss_client_result *result);
 
 #endif

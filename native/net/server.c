@@ -1,23 +1,11 @@
 #include "net/loop.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
-enum {
-    LOOP_BITS = 8, /* of an admin token: which loop its connection lives on */
-    MAX_LOOPS = 1 << LOOP_BITS,
-    DEFAULT_CONCURRENT_STREAMS = 200,
-    DEFAULT_WINDOW_BYTES = 2 << 20
-};
-
-typedef struct ss_admin_entry {
-    struct ss_admin_entry *next;
-    ss_admin_request request;
-} ss_admin_entry;
+enum { MAX_LOOPS = 1 << SS_ADMIN_LOOP_BITS, DEFAULT_CONCURRENT_STREAMS = 200, DEFAULT_WINDOW_BYTES = 2 << 20 };
 
 struct ss_server {
     ss_service service;
@@ -31,41 +19,8 @@ struct ss_server {
 
 /* ------------------------------------------------------------------ admin requests */
 
-uint64_t ss_admin_push(ss_admin *admin, uint32_t loop_index, ss_admin_request *request) {
-    ss_admin_entry *entry = calloc(1, sizeof *entry);
-    if (!entry) {
-        return 0;
-    }
-    pthread_mutex_lock(&admin->lock);
-    request->token = ++admin->last_token << LOOP_BITS | loop_index;
-    entry->request = *request;
-    *(admin->last ? &admin->last->next : &admin->first) = entry;
-    admin->last = entry;
-    pthread_mutex_unlock(&admin->lock);
-    uint64_t one = 1;
-    (void)!write(admin->fd, &one, sizeof one);
-    return request->token;
-}
-
 ss_status ss_server_next_request(ss_server *server, ss_admin_request *request) {
-    ss_admin *admin = &server->service.admin;
-    pthread_mutex_lock(&admin->lock);
-    ss_admin_entry *entry = admin->first;
-    if (entry) {
-        admin->first = entry->next;
-    }
-    if (!admin->first) {
-        admin->last = NULL;
-        uint64_t count;
-        (void)!read(admin->fd, &count, sizeof count); /* under the lock: a push after it makes fd readable again */
-    }
-    pthread_mutex_unlock(&admin->lock);
-    if (!entry) {
-        return SS_ERR_TIMEOUT;
-    }
-    *request = entry->request;
-    free(entry);
-    return SS_OK;
+    return ss_admin_pop(&server->service.admin, request) ? SS_OK : SS_ERR_TIMEOUT;
 }
 
 int ss_server_request_fd(const ss_server *server) {
@@ -149,12 +104,9 @@ ss_server *ss_server_new(ss_runtime *runtime, const ss_server_config *config, ss
     if (!server) {
         return fail(NULL, error, SS_ERR_NO_MEMORY, "no memory for the server");
     }
-    server->service = (ss_service){.runtime = runtime,
-                                   .accept = config->accept,
-                                   .has_signal = config->has_signal,
-                                   .receiver = config->receiver,
-                                   .admin.fd = -1};
-    pthread_mutex_init(&server->service.admin.lock, NULL);
+    server->service = (ss_service){
+        .runtime = runtime, .accept = config->accept, .has_signal = config->has_signal, .receiver = config->receiver};
+    ss_admin_init(&server->service.admin);
     server->listeners = calloc(config->n_listeners, sizeof *server->listeners);
     server->loops = calloc(n_loops, sizeof *server->loops);
     if (!server->listeners || !server->loops) {
@@ -169,7 +121,7 @@ ss_server *ss_server_new(ss_runtime *runtime, const ss_server_config *config, ss
         }
         has_admin = has_admin || config->listeners[i].is_admin;
     }
-    if (has_admin && (server->service.admin.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0) {
+    if (has_admin && ss_admin_open(&server->service.admin) != SS_OK) {
         return fail(server, error, SS_ERR_IO, "no file descriptor for admin requests");
     }
     for (; server->n_loops < n_loops; server->n_loops++) {
@@ -223,15 +175,7 @@ void ss_server_free(ss_server *server) {
             free((char *)server->listeners[i].config.paths[signal]);
         }
     }
-    ss_admin *admin = &server->service.admin;
-    for (ss_admin_entry *entry; (entry = admin->first);) {
-        admin->first = entry->next;
-        free(entry);
-    }
-    if (admin->fd >= 0) {
-        close(admin->fd);
-    }
-    pthread_mutex_destroy(&admin->lock);
+    ss_admin_release(&server->service.admin);
     free(server->loops);
     free(server->listeners);
     free(server);

@@ -44,15 +44,20 @@ static bool malformed(json_reader *reader, const char *reason) {
 
 /* ------------------------------------------------------------------ output */
 
-static bool grow(json_reader *reader, size_t n) {
+/* Set the write position behind buffer->length, with room for n bytes. */
+static bool place_output(json_reader *reader, size_t n) {
     ss_buffer *buffer = reader->buffer;
-    buffer->length = (size_t)(reader->out - buffer->data);
     if (ss_buffer_reserve(buffer, n) != SS_OK) {
         return fail(reader, SS_ERR_NO_MEMORY, reader->pos, "out of memory");
     }
     reader->out = buffer->data + buffer->length;
     reader->out_end = buffer->data + buffer->capacity;
     return true;
+}
+
+static bool grow(json_reader *reader, size_t n) {
+    reader->buffer->length = (size_t)(reader->out - reader->buffer->data);
+    return place_output(reader, n);
 }
 
 static inline bool make_room(json_reader *reader, size_t n) {
@@ -335,40 +340,41 @@ static bool skip_value(json_reader *reader, unsigned depth) {
 
 /* ------------------------------------------------------------------ scalars */
 
-/* Read a number, bare or in a string, such as 64-bit integers have it. */
-static bool read_decimal(json_reader *reader, ss_decimal *number) {
-    if (peek(reader) != '"') {
-        const uint8_t *behind = ss_decimal_scan(reader->pos, reader->end, true, number);
-        if (!behind) {
-            return malformed(reader, "expected a number");
-        }
-        reader->pos = behind;
-        return true;
-    }
-    /* The number in the string is its own end: no need to look for the quote first. */
-    const uint8_t *behind = ss_decimal_scan(reader->pos + 1, reader->end, false, number);
-    if (behind && behind < reader->end && *behind == '"') {
-        reader->pos = behind + 1;
-        return true;
-    }
-    const uint8_t *at = reader->pos;
-    json_text text;
-    if (!read_string(reader, &text)) {
+/* Take a number, bare or in a string as senders write 64-bit integers; false, having moved nowhere, where there is none
+ * or where its string has escapes. */
+static bool take_decimal(json_reader *reader, ss_decimal *number) {
+    bool is_quoted = peek(reader) == '"';
+    const uint8_t *behind = ss_decimal_scan(reader->pos + is_quoted, reader->end, !is_quoted, number);
+    if (!behind || (is_quoted && (behind == reader->end || *behind != '"'))) {
         return false;
     }
-    if (ss_decimal_scan(text.data, text.data + text.length, false, number) != text.data + text.length) {
-        return fail(reader, SS_ERR_MALFORMED, at, "expected a number");
-    }
+    reader->pos = behind + is_quoted;
     return true;
+}
+
+/* Read the string where take_decimal found no number. */
+static bool read_number_text(json_reader *reader, json_text *text) {
+    return peek(reader) == '"' ? read_string(reader, text) : malformed(reader, "expected a number");
+}
+
+static bool parse_decimal(json_text text, ss_decimal *number) {
+    const uint8_t *end = text.data + text.length;
+    return ss_decimal_scan(text.data, end, false, number) == end;
 }
 
 /* Read an integer of at most bits bits as the wire's varint or fixed value has it. */
 static bool read_integer(json_reader *reader, bool is_signed, unsigned bits, uint64_t *value) {
     const uint8_t *at = reader->pos;
+    json_text text;
     ss_decimal number;
     uint64_t magnitude;
-    if (!read_decimal(reader, &number)) {
-        return false;
+    if (!take_decimal(reader, &number)) {
+        if (!read_number_text(reader, &text)) {
+            return false;
+        }
+        if (!parse_decimal(text, &number)) {
+            return fail(reader, SS_ERR_MALFORMED, at, "expected a number");
+        }
     }
     if (!ss_decimal_to_uint64(&number, &magnitude)) {
         return fail(reader, SS_ERR_MALFORMED, at, "expected an integer that fits its field");
@@ -407,31 +413,22 @@ static bool parse_special_double(json_text text, double *value) {
     return equals_ignoring_case(text, "inf", 3) || equals_ignoring_case(text, "infinity", 8);
 }
 
-/* In a string, not a digit where the number should begin: NaN or an infinity. */
-static bool is_special_double(const json_reader *reader) {
-    const uint8_t *pos = reader->pos;
-    if (reader->end - pos < 3 || pos[0] != '"') {
-        return false;
-    }
-    uint8_t first = pos[1] == '-' || pos[1] == '+' ? pos[2] : pos[1];
-    return (first | 0x20) >= 'a';
-}
-
 static bool read_double(json_reader *reader, uint64_t *bits) {
     const uint8_t *at = reader->pos;
+    json_text text;
     ss_decimal number;
     double value;
-    if (is_special_double(reader)) {
-        json_text text;
-        if (!read_string(reader, &text)) {
+    bool is_special = false;
+    if (!take_decimal(reader, &number)) {
+        if (!read_number_text(reader, &text)) {
             return false;
         }
-        if (!parse_special_double(text, &value)) {
+        is_special = parse_special_double(text, &value);
+        if (!is_special && !parse_decimal(text, &number)) {
             return fail(reader, SS_ERR_MALFORMED, at, "expected a number");
         }
-    } else if (!read_decimal(reader, &number)) {
-        return false;
-    } else if (!ss_decimal_to_double(&number, &value)) {
+    }
+    if (!is_special && !ss_decimal_to_double(&number, &value)) {
         return fail(reader, SS_ERR_MALFORMED, at, "number too large for a double");
     }
     memcpy(bits, &value, sizeof value);
@@ -701,8 +698,7 @@ static bool read_array(json_reader *reader, const ss_shape_field *field, unsigne
 
 /* Read a key and its colon. NULL: none of this message's keys, or an error when reader->error says so.
  * guess: where to expect it; remembers where it was. */
-static const ss_shape_key *read_key(json_reader *reader, const ss_shape *shape, unsigned guess_from,
-                                    uint16_t *guess) {
+static const ss_shape_key *read_key(json_reader *reader, const ss_shape *shape, unsigned guess_from, uint16_t *guess) {
     unsigned guessed = (uint16_t)(guess_from + *guess);
     if (guessed >= shape->first_key && guessed < shape->end_key) {
         const ss_shape_key *key = &ss_shape_keys[guessed];
@@ -768,31 +764,31 @@ static bool read_message(json_reader *reader, unsigned shape_index, unsigned dep
     return is_done;
 }
 
+static bool read_request(json_reader *reader, ss_signal signal) {
+    if (reader->pos == reader->end) {
+        return malformed(reader, "empty body");
+    }
+    skip_space(reader);
+    if (!read_message(reader, (unsigned)signal, 1)) {
+        return false;
+    }
+    skip_space(reader);
+    return reader->pos == reader->end || malformed(reader, "unexpected text behind the request");
+}
+
 ss_status ss_json_to_otlp(ss_signal signal, const uint8_t *json, size_t length, ss_buffer *out, ss_error *error) {
-    _Static_assert(SS_SHAPE_FIELDS_MAX <= 32, "json_reader's seen has a bit for each field");
+    _Static_assert(SS_SHAPE_FIELDS_MAX <= 32, "read_message's seen has a bit for each field");
     size_t length_before = out->length;
-    json_reader reader = {.begin = json, .pos = json, .buffer = out};
-    /* Wire bytes are about half as long as their JSON; never reserve nothing, so that there is a pointer. */
-    ss_status status = ss_buffer_reserve(out, length / 2 + SS_VARINT_MAX);
-    bool ok = length != 0 || malformed(&reader, "empty body");
-    if (status != SS_OK) {
-        ok = fail(&reader, status, json, "out of memory");
+    json_reader reader = {.begin = json, .pos = json, .end = length ? json + length : json, .buffer = out};
+    /* Wire bytes are about half as long as their JSON. */
+    if (place_output(&reader, length / 2 + SS_VARINT_MAX) && read_request(&reader, signal)) {
+        out->length = (size_t)(reader.out - out->data);
+    } else {
+        out->length = length_before;
+        if (error) {
+            *error = reader.error;
+        }
     }
-    if (ok) {
-        reader.end = json + length;
-        reader.out = out->data + length_before;
-        reader.out_end = out->data + out->capacity;
-        skip_space(&reader);
-        ok = read_message(&reader, (unsigned)signal, 1);
-    }
-    if (ok) {
-        skip_space(&reader);
-        ok = reader.pos == reader.end || malformed(&reader, "unexpected text behind the request");
-    }
-    out->length = ok ? (size_t)(reader.out - out->data) : length_before;
     ss_buffer_free(&reader.decoded);
-    if (!ok && error) {
-        *error = reader.error;
-    }
     return reader.error.code;
 }

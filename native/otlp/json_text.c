@@ -1,6 +1,7 @@
 #include "otlp/json_text.h"
 
 #include <errno.h>
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -230,9 +231,10 @@ static uint8_t *write_decimal(uint64_t mantissa, int exponent, uint8_t *out) {
     return out + point - n_digits;
 }
 
-/* The shortest of 15, 16 and 17 digits that reads back as value > 0. */
+/* The fewest digits that read back as value > 0. 15 that do are the only ones, and end in zeros where fewer would do;
+ * not so below the normal doubles, which are sparser. */
 static void shortest_decimal(double value, uint64_t *mantissa, int *exponent) {
-    for (int precision = EXACT_DIGITS; precision <= ROUND_TRIP_DIGITS; precision++) {
+    for (int precision = value < DBL_MIN ? 1 : EXACT_DIGITS; precision <= ROUND_TRIP_DIGITS; precision++) {
         char text[32];
         snprintf(text, sizeof text, "%.*e", precision - 1, value);
         const char *pos = text;

@@ -8,9 +8,9 @@ enum { POOLED_BYTES_MAX = 8 << 20, FRAME_BYTES_MAX = 1 << 20, GRACE_POLL_NS = 50
 
 ss_runtime *ss_runtime_new(void) {
     ss_runtime *runtime = calloc(1, sizeof *runtime);
-    if (runtime && pthread_mutex_init(&runtime->lock, NULL)) {
-        free(runtime);
-        return NULL;
+    if (runtime) {
+        pthread_mutex_init(&runtime->workers_lock, NULL);
+        pthread_mutex_init(&runtime->pool_lock, NULL);
     }
     return runtime;
 }
@@ -20,7 +20,8 @@ void ss_runtime_free(ss_runtime *runtime) {
         while (runtime->n_pool) {
             ss_buffer_free(&runtime->pool[--runtime->n_pool]);
         }
-        pthread_mutex_destroy(&runtime->lock);
+        pthread_mutex_destroy(&runtime->workers_lock);
+        pthread_mutex_destroy(&runtime->pool_lock);
         free(runtime);
     }
 }
@@ -48,33 +49,32 @@ uint64_t ss_runtime_usage(const ss_runtime *runtime) {
 
 ss_buffer ss_runtime_take_buffer(ss_runtime *runtime) {
     ss_buffer buffer = {0};
-    pthread_mutex_lock(&runtime->lock);
+    pthread_mutex_lock(&runtime->pool_lock);
     if (runtime->n_pool) {
         buffer = runtime->pool[--runtime->n_pool];
     }
-    pthread_mutex_unlock(&runtime->lock);
+    pthread_mutex_unlock(&runtime->pool_lock);
     return buffer;
 }
 
 void ss_runtime_give_buffer(ss_runtime *runtime, ss_buffer buffer) {
-    pthread_mutex_lock(&runtime->lock);
+    pthread_mutex_lock(&runtime->pool_lock);
     if (buffer.data && buffer.capacity <= POOLED_BYTES_MAX && runtime->n_pool < SS_POOL_MAX) {
         buffer.length = 0;
         runtime->pool[runtime->n_pool++] = buffer;
         buffer = (ss_buffer){0};
     }
-    pthread_mutex_unlock(&runtime->lock);
+    pthread_mutex_unlock(&runtime->pool_lock);
     ss_buffer_free(&buffer);
 }
 
 /*
  * Grace periods. A worker's epoch is odd while it is inside a request. A publisher stores the new route and then reads
- * the epochs; a worker stores its epoch and then reads the route: with both in one total order, a worker that read
- * the old route is seen as odd, and is waited for until its epoch moves.
+ * the epochs; a worker stores its epoch and then reads the route. All four are sequentially consistent, so a worker
+ * that read the old route is seen as odd, and is waited for until its epoch moves.
  */
 void ss_worker_enter(ss_worker *worker) {
     __atomic_store_n(&worker->epoch, worker->epoch + 1, __ATOMIC_SEQ_CST);
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
 void ss_worker_exit(ss_worker *worker) {
@@ -82,25 +82,24 @@ void ss_worker_exit(ss_worker *worker) {
 }
 
 void ss_runtime_synchronize(ss_runtime *runtime) {
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    pthread_mutex_lock(&runtime->lock);
+    pthread_mutex_lock(&runtime->workers_lock);
     for (ss_worker *worker = runtime->workers; worker; worker = worker->next) {
-        uint64_t epoch = __atomic_load_n(&worker->epoch, __ATOMIC_ACQUIRE);
-        while (epoch % 2 && __atomic_load_n(&worker->epoch, __ATOMIC_ACQUIRE) == epoch) {
+        uint64_t epoch = __atomic_load_n(&worker->epoch, __ATOMIC_SEQ_CST);
+        while (epoch % 2 && __atomic_load_n(&worker->epoch, __ATOMIC_SEQ_CST) == epoch) {
             nanosleep(&(struct timespec){0, GRACE_POLL_NS}, NULL);
         }
     }
-    pthread_mutex_unlock(&runtime->lock);
+    pthread_mutex_unlock(&runtime->workers_lock);
 }
 
 ss_worker *ss_worker_new(ss_runtime *runtime) {
     ss_worker *worker = calloc(1, sizeof *worker);
     if (worker) {
         worker->runtime = runtime;
-        pthread_mutex_lock(&runtime->lock);
+        pthread_mutex_lock(&runtime->workers_lock);
         worker->next = runtime->workers;
         runtime->workers = worker;
-        pthread_mutex_unlock(&runtime->lock);
+        pthread_mutex_unlock(&runtime->workers_lock);
     }
     return worker;
 }
@@ -109,13 +108,13 @@ void ss_worker_free(ss_worker *worker) {
     if (!worker) {
         return;
     }
-    pthread_mutex_lock(&worker->runtime->lock);
+    pthread_mutex_lock(&worker->runtime->workers_lock);
     ss_worker **link = &worker->runtime->workers;
     while (*link != worker) {
         link = &(*link)->next;
     }
     *link = worker->next;
-    pthread_mutex_unlock(&worker->runtime->lock);
+    pthread_mutex_unlock(&worker->runtime->workers_lock);
     for (uint32_t i = 0; i < SS_FRAMES_MAX; i++) {
         ss_table_free(worker->frames[i].table);
         ss_buffer_free(&worker->frames[i].bytes);

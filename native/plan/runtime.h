@@ -27,8 +27,9 @@ struct ss_runtime {
     uint64_t in_flight_bytes; /* atomic */
     uint64_t rss_bytes;       /* the last sample; atomic */
     uint64_t rss_in_flight;   /* in_flight_bytes at that sample; atomic */
-    pthread_mutex_t lock;     /* guards what follows */
+    pthread_mutex_t workers_lock; /* held through a grace period, so never taken inside a request */
     ss_worker *workers;
+    pthread_mutex_t pool_lock;
     ss_buffer pool[SS_POOL_MAX]; /* emptied batch buffers, to be filled again */
     uint32_t n_pool;
 };

@@ -1,0 +1,287 @@
+"""The `sending_queue` link: a bounded native queue and the Python threads that empty it.
+
+The queue is where a request leaves C: pipelines put serialized requests in without the GIL, consumer threads
+take them out, send them with retry, and free their place when the final result is known. One thread waits at
+any time and another is started when it gets work, up to num_consumers, so that a request in back-off never
+holds up the ones behind it, and an idle exporter costs one thread.
+
+Source: OpenTelemetry Collector, exporterhelper: queue sender, obsreport sender.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from collector.component import Settings
+from collector.config.fields import option
+from collector.errors import ConsumeError, RetryableError
+from collector.exporterhelper.request import Request, Send, Sent
+from collector.exporterhelper.retry import RetryConfig, RetrySender
+from collector.exporterhelper.timeout import attempt_limit_s
+from collector.native.pipeline import Queue, QueueItem
+from collector.telemetry.instruments import Instrument, Sample
+
+_POP_S = 3600.0  # close ends the wait; its length does not matter
+_GRACE_S = 0.5  # after the deadline, for threads whose attempt has just been cut off
+
+
+class Sizer(enum.StrEnum):
+    """The unit of queue_size."""
+
+    REQUESTS = "requests"
+    ITEMS = "items"
+    BYTES = "bytes"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class QueueConfig:
+    """The `sending_queue` section."""
+
+    enabled: bool = option(
+        True,
+        doc="Queue requests; false leaves num_consumers places, one for each request that is being sent.",
+    )
+    num_consumers: int = option(10, doc="Requests sent at once.", minimum=1)
+    queue_size: int = option(1000, doc="Capacity in units of sizer, requests being sent included.", minimum=1)
+    sizer: Sizer = option(Sizer.REQUESTS, doc="Unit of queue_size: requests, items or bytes.")
+    block_on_overflow: bool = option(False, doc="Wait for room in a full queue instead of refusing.")
+    wait_for_result: bool = option(False, doc="Not supported yet.")
+    storage: str | None = option(None, doc="Not supported yet.")
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        """Yield (field, message) for what this build cannot do."""
+        if self.wait_for_result:
+            yield "wait_for_result", "not supported yet; remove it or set it to false"
+        if self.storage is not None:
+            yield "storage", "a persistent queue is not supported yet; remove it to queue in memory"
+
+
+def _of_items(name: str, description: str) -> dict[str, Instrument]:
+    return {
+        items: Instrument(f"otelcol_exporter_{name}_{items}", "counter", description)
+        for items in ("spans", "metric_points", "log_records")
+    }
+
+
+SENT = _of_items("sent", "Items successfully sent to the destination.")
+_SEND_FAILED = _of_items("send_failed", "Items given up after failed attempts to send them.")
+_ENQUEUE_FAILED = _of_items("enqueue_failed", "Items that found no room in the sending queue.")
+_QUEUE_SIZE = Instrument(
+    "otelcol_exporter_queue_size", "gauge", "Current size of the sending queue, in its unit."
+)
+_QUEUE_CAPACITY = Instrument(
+    "otelcol_exporter_queue_capacity", "gauge", "Capacity of the sending queue, in its unit."
+)
+_IN_FLIGHT = Instrument("otelcol_exporter_in_flight_requests", "gauge", "Requests being sent now.")
+_SENT_BYTES = Instrument(
+    "spansieve_exporter_sent_bytes", "counter", "Bytes sent: compressed, framing included."
+)
+_UNCOMPRESSED_BYTES = Instrument(
+    "spansieve_exporter_uncompressed_bytes", "counter", "Bytes of the requests sent, before compression."
+)
+_REJECTED_ITEMS = Instrument(
+    "spansieve_exporter_rejected_items",
+    "counter",
+    "Items sent that the destination rejected in a partial success.",
+)
+
+_DROPPED_FIELDS = {
+    "spans": "dropped_spans",
+    "metric_points": "dropped_data_points",
+    "log_records": "dropped_log_records",
+}
+
+
+class QueueSender:
+    """The sending queue of one exporter and signal, with retry and time limit behind it.
+
+    Args:
+        send: makes one attempt; called from num_consumers threads.
+        timeout_s: of one attempt; 0 for none.
+        abort: ends attempts in progress; called when shutdown is out of time.
+        wait: waits so many seconds, True when shutdown ended it; for tests.
+        random_unit: uniform in [0, 1); for tests.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        send: Send,
+        *,
+        queue: QueueConfig,
+        retry: RetryConfig,
+        timeout_s: float,
+        abort: Callable[[], None] = lambda: None,
+        wait: Callable[[float], bool] | None = None,
+        random_unit: Callable[[], float] | None = None,
+    ) -> None:
+        if settings.signal is None:
+            raise ValueError("an exporter is made for one signal")
+        self._settings = settings
+        self._signal = settings.signal
+        self._log = settings.log
+        self._clock = settings.clock
+        self._send = send
+        self._config = queue
+        self._timeout_s = timeout_s
+        self._abort = abort
+        self._hint = _hint(queue, retry)
+        self._stopping = threading.Event()
+        extra = {} if random_unit is None else {"random_unit": random_unit}
+        self._retry = RetrySender(
+            retry, self._log, wait=wait or self._stopping.wait, clock=self._clock, **extra
+        )
+        self.consumer = Queue(
+            settings.runtime,
+            settings.signal,
+            sizer=queue.sizer if queue.enabled else Sizer.REQUESTS,
+            capacity=queue.queue_size if queue.enabled else queue.num_consumers,
+            block_on_overflow=queue.enabled and queue.block_on_overflow,
+        )
+        self._lock = threading.Lock()
+        # guarded by _lock
+        self._threads: list[threading.Thread] = []
+        self._idle_threads = 0
+        self._deadline: float | None = None
+        self._has_given_up = False
+        self._is_counted_out = False
+        self._sent_items = 0
+        self._failed_items = 0
+        self._sent_bytes = 0
+        self._uncompressed_bytes = 0
+        self._rejected_items = 0
+
+    def start(self) -> None:
+        """Start the first consumer thread."""
+        with self._lock:
+            self._add_thread()
+
+    def shutdown(self, deadline_s: float) -> None:
+        """Send what is queued, each request once more and without back-off, within deadline_s seconds."""
+        with self._lock:
+            self._deadline = self._clock() + deadline_s
+        self._stopping.set()
+        self.consumer.close()
+        self._join(deadline_s)
+        with self._lock:
+            self._has_given_up = True
+            is_late = any(thread.is_alive() for thread in self._threads)
+        if is_late:
+            self._abort()
+            self._join(_GRACE_S)
+        with self._lock:
+            left = 0 if self._is_counted_out else int(self.consumer.stats().items)
+            self._is_counted_out = True
+            self._failed_items += left
+        if left:
+            self._log.error(
+                "Exporting failed. Dropping data.", error="shutdown ran out of time", dropped_items=left
+            )
+
+    def samples(self) -> Iterator[Sample]:
+        """Yield the exporter's metrics as they are now."""
+        with self._lock:  # the queue too: an item that is done is counted under the same lock
+            stats = self.consumer.stats()
+            sent, failed = self._sent_items, self._failed_items
+            counts = (
+                (_SENT_BYTES, self._sent_bytes),
+                (_UNCOMPRESSED_BYTES, self._uncompressed_bytes),
+                (_REJECTED_ITEMS, self._rejected_items),
+            )
+        items = self._signal.items
+        exporter = (("exporter", str(self._settings.id)),)
+        exporter_and_type = (*exporter, ("data_type", self._signal.value))
+        yield Sample(SENT[items], exporter, sent)
+        yield Sample(_SEND_FAILED[items], exporter, failed)
+        yield Sample(_ENQUEUE_FAILED[items], exporter, int(stats.enqueue_failed_items))
+        yield Sample(_QUEUE_SIZE, exporter_and_type, int(stats.size))
+        yield Sample(_QUEUE_CAPACITY, exporter_and_type, int(stats.capacity))
+        yield Sample(_IN_FLIGHT, exporter_and_type, int(stats.in_flight_requests))
+        for instrument, value in counts:
+            yield Sample(instrument, exporter_and_type, value)
+
+    def _add_thread(self) -> None:
+        """Start one more consumer thread; _lock is held."""
+        name = f"{self._settings.id}-{self._signal.value}-{len(self._threads)}"
+        thread = threading.Thread(target=self._consume, name=name, daemon=True)
+        self._threads.append(thread)
+        self._idle_threads += 1
+        thread.start()
+
+    def _join(self, seconds: float) -> None:
+        end = self._clock() + seconds
+        while True:  # a thread may have started another before it ended
+            with self._lock:
+                alive = [thread for thread in self._threads if thread.is_alive()]
+            left_s = end - self._clock()
+            if not alive or left_s <= 0:
+                return
+            alive[0].join(left_s)
+
+    def _consume(self) -> None:
+        while True:
+            try:
+                item = self.consumer.pop(_POP_S)
+            except StopIteration:
+                return
+            if item is None:
+                continue
+            with self._lock:
+                self._idle_threads -= 1
+                if self._idle_threads == 0 and len(self._threads) < self._config.num_consumers:
+                    self._add_thread()
+            self._deliver(item)
+            with self._lock:
+                self._idle_threads += 1
+
+    def _deliver(self, item: QueueItem) -> None:
+        request = Request(item.view, item.item_count)
+        result: Sent | Exception
+        try:
+            result = self._retry.send(lambda: self._attempt(request))
+        except Exception as error:  # noqa: BLE001 - counted and logged below; the thread must live on
+            result = error
+        # Free the place and count in one step: an item is either queued or counted, for everyone who looks.
+        with self._lock:
+            size = len(request.view)
+            self.consumer.done(item)
+            if self._is_counted_out:
+                return
+            if isinstance(result, Sent):
+                self._sent_items += request.item_count
+                self._sent_bytes += result.wire_bytes
+                self._uncompressed_bytes += size
+                self._rejected_items += result.rejected_items
+            else:
+                self._failed_items += request.item_count
+        self._report(request, result)
+
+    def _attempt(self, request: Request) -> Sent:
+        with self._lock:
+            left_s = None if self._deadline is None else self._deadline - self._clock()
+            has_given_up = self._has_given_up
+        if has_given_up or (left_s is not None and left_s <= 0):
+            raise RetryableError("shutdown ran out of time")
+        return self._send(request, attempt_limit_s(self._timeout_s, left_s))
+
+    def _report(self, request: Request, result: Sent | Exception) -> None:
+        if isinstance(result, Sent):
+            if result.rejected_items or result.rejected_message:
+                dropped: dict[str, Any] = {_DROPPED_FIELDS[self._signal.items]: result.rejected_items}
+                self._log.warning("Partial success response", message=result.rejected_message, **dropped)
+            return
+        hint = self._hint if isinstance(result, RetryableError) else ""
+        error = str(result) if isinstance(result, ConsumeError) else repr(result)
+        self._log.error(
+            f"Exporting failed. Dropping data.{hint}", error=error, dropped_items=request.item_count
+        )
+
+
+def _hint(queue: QueueConfig, retry: RetryConfig) -> str:
+    if not retry.enabled:
+        return " Try enabling retry_on_failure config option to retry on retryable errors."
+    return "" if queue.enabled else " Try enabling sending_queue to survive temporary failures."

@@ -1,0 +1,106 @@
+"""The `retry_on_failure` link: exponential back-off around one attempt.
+
+Source: OpenTelemetry Collector, exporterhelper retry sender; delays as in its back-off library: the interval
+grows by multiplier up to max_interval, the delay is uniform within randomization_factor around it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+import time
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+from collector.config.fields import Duration, option
+from collector.errors import PermanentError, RetryableError
+from collector.telemetry.logs import Log
+
+T = TypeVar("T")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class RetryConfig:
+    """The `retry_on_failure` section."""
+
+    enabled: bool = option(True, doc="Try again after a retryable failure.")
+    initial_interval: Duration = option(Duration(5.0), doc="Wait before the second attempt.", minimum=0)
+    randomization_factor: float = option(
+        0.5, doc="Spread of each wait around its interval.", minimum=0, maximum=1
+    )
+    multiplier: float = option(1.5, doc="Growth of the interval from one wait to the next.", minimum=0)
+    max_interval: Duration = option(Duration(30.0), doc="Largest interval.", minimum=0)
+    max_elapsed_time: Duration = option(
+        Duration(300.0),
+        doc="Give up when the next attempt would come later than this; 0 for never.",
+        minimum=0,
+    )
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        """Yield (field, message) for each rule that the values break together."""
+        if not self.enabled or not self.max_elapsed_time:
+            return
+        for other in ("initial_interval", "max_interval"):
+            if self.max_elapsed_time < getattr(self, other):
+                yield "max_elapsed_time", f"'max_elapsed_time' must not be less than '{other}'"
+
+
+class RetrySender:
+    """Repeats an attempt until it succeeds, cannot succeed, or time is up.
+
+    Args:
+        wait: waits so many seconds; True when it was ended early by shutdown.
+        random_unit: uniform in [0, 1).
+        clock: seconds, monotonic.
+    """
+
+    def __init__(
+        self,
+        config: RetryConfig,
+        log: Log,
+        *,
+        wait: Callable[[float], bool],
+        random_unit: Callable[[], float] = random.random,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._config = config
+        self._log = log
+        self._wait = wait
+        self._random_unit = random_unit
+        self._clock = clock
+
+    def send(self, attempt: Callable[[], T]) -> T:
+        """Return what attempt returns in the end.
+
+        Raises:
+            PermanentError: trying again cannot help.
+            RetryableError: given up: retry is off, time is up, or shutdown came.
+        """
+        if not self._config.enabled:
+            return attempt()
+        started = self._clock()
+        delays_s = self._delays_s()
+        while True:
+            try:
+                return attempt()
+            except PermanentError as error:
+                raise PermanentError(f"not retryable error: {error}") from error
+            except RetryableError as error:
+                delay_s = max(next(delays_s), error.retry_after_s or 0.0)
+                limit_s = self._config.max_elapsed_time
+                if limit_s and self._clock() + delay_s > started + limit_s:
+                    raise RetryableError(f"no more retries left: {error}") from error
+                self._log.info(
+                    "Exporting failed. Will retry the request after interval.",
+                    error=str(error),
+                    interval_s=round(delay_s, 3),
+                )
+                if self._wait(delay_s):
+                    raise RetryableError(f"interrupted due to shutdown: {error}") from error
+
+    def _delays_s(self) -> Iterator[float]:
+        interval_s: float = self._config.initial_interval
+        while True:
+            spread = self._config.randomization_factor * (2 * self._random_unit() - 1)
+            yield interval_s * (1 + spread)
+            interval_s = min(interval_s * self._config.multiplier, self._config.max_interval)

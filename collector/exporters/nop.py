@@ -1,0 +1,43 @@
+"""Count and discard: for tests, benchmarks, and pipelines that only feed connectors."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+from collector.component import Factory, Settings, Stability
+from collector.exporterhelper.queue import SENT
+from collector.ids import Signal
+from collector.native.pipeline import Discard
+from collector.telemetry.instruments import Sample
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """It has no keys."""
+
+
+class Nop:
+    """The exporter of one signal; all of it is native."""
+
+    def __init__(self, config: Config, settings: Settings) -> None:
+        del config
+        if settings.signal is None:
+            raise ValueError("an exporter is made for one signal")
+        self._settings = settings
+        self._signal = settings.signal
+        self.consumer = Discard(settings.signal)
+
+    def start(self) -> None:
+        """Nothing to do."""
+
+    def shutdown(self, deadline_s: float) -> None:
+        """Nothing to wait for."""
+
+    def samples(self) -> Iterator[Sample]:
+        """Yield the items discarded, as sent."""
+        labels = (("exporter", str(self._settings.id)),)
+        yield Sample(SENT[self._signal.items], labels, self.consumer.items)
+
+
+factory = Factory(config=Config, create=Nop, signals=frozenset(Signal), stability=Stability.BETA)

@@ -1,0 +1,270 @@
+"""Send OTLP over gRPC with the native HTTP/2 client.
+
+Requests are compressed and sent outside the GIL. A server that does not know the configured compression is sent
+gzip, then none, and what it took is remembered.
+
+Sources: OpenTelemetry Collector, otlpexporter and configgrpc (keys, defaults, which codes are retried); OTLP
+specification, "OTLP/gRPC Response" and "Throttling".
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from collector import __version__
+from collector.component import Factory, Settings, Stability
+from collector.config.fields import Duration, Secret, option
+from collector.errors import ConsumeError, PermanentError, RetryableError
+from collector.exporterhelper.compression import CompressionParams, Compressor
+from collector.exporterhelper.queue import QueueConfig, QueueSender
+from collector.exporterhelper.request import Request, Sent
+from collector.exporterhelper.retry import RetryConfig
+from collector.exporterhelper.timeout import TIMEOUT_DOC
+from collector.ids import Signal
+from collector.native.client import Client, ExportResult
+from collector.telemetry.instruments import Sample
+
+_OK = 0
+_RESOURCE_EXHAUSTED = 8
+_UNIMPLEMENTED = 12
+_INTERNAL = 13
+_CODE_NAMES = (
+    "OK", "Canceled", "Unknown", "InvalidArgument", "DeadlineExceeded", "NotFound", "AlreadyExists",
+    "PermissionDenied", "ResourceExhausted", "FailedPrecondition", "Aborted", "OutOfRange", "Unimplemented",
+    "Internal", "Unavailable", "DataLoss", "Unauthenticated",
+)  # fmt: skip
+# CANCELLED, DEADLINE_EXCEEDED, ABORTED, OUT_OF_RANGE, UNAVAILABLE, DATA_LOSS
+_RETRYABLE = frozenset({1, 4, 10, 11, 14, 15})
+
+
+class Compression(enum.StrEnum):
+    """What requests are compressed with."""
+
+    NONE = "none"
+    GZIP = "gzip"
+    ZSTD = "zstd"
+    SNAPPY = "snappy"
+
+
+_FALLBACKS = {
+    Compression.ZSTD: (Compression.GZIP, Compression.NONE),
+    Compression.SNAPPY: (Compression.GZIP, Compression.NONE),
+    Compression.GZIP: (Compression.NONE,),
+    Compression.NONE: (),
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class TLS:
+    """The `tls` section."""
+
+    insecure: bool = option(False, doc="Send in plain text. The only supported value for now is true.")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Keepalive:
+    """The `keepalive` section: accepted; a dead connection is found by the time limit of the call on it."""
+
+    time: Duration = option(
+        Duration(10.0), doc="Accepted for compatibility: idle connections are not pinged."
+    )
+    timeout: Duration = option(Duration(10.0), doc="Accepted for compatibility: see time.")
+    permit_without_stream: bool = option(False, doc="Accepted for compatibility: see time.")
+
+
+class Target(NamedTuple):
+    """Where an endpoint leads: a host and port, or an absolute path with port 0."""
+
+    host: str
+    port: int
+
+
+class InvalidEndpoint(ValueError):
+    """An endpoint that cannot be dialled; the text says why."""
+
+
+def parse_endpoint(endpoint: str) -> Target:
+    """Return where endpoint leads.
+
+    Args:
+        endpoint: `host:port`, `[v6]:port`, `http://`, `https://` or `dns://[server]/` in front of one, `unix:/path`
+            or `unix:///path`.
+
+    Raises:
+        InvalidEndpoint: nothing of the kind.
+    """
+    scheme, separator, rest = endpoint.partition(":")
+    if separator and scheme == "unix":
+        path = rest.removeprefix("//")
+        if not path.startswith("/"):
+            raise InvalidEndpoint(f"expected unix:///absolute/path, got {endpoint!r}")
+        return Target(path, 0)
+    authority = endpoint
+    if separator and rest.startswith("//"):
+        if scheme not in ("http", "https", "dns", "passthrough"):
+            raise InvalidEndpoint(f"expected host:port, got {endpoint!r} with the unknown scheme {scheme!r}")
+        # dns://server/host:port names a server to ask; the system's resolver is asked instead.
+        authority = rest[2:].rstrip("/") if scheme.startswith("http") else rest[2:].partition("/")[2]
+    host, colon, port = authority.rpartition(":")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        raise InvalidEndpoint(f"expected host:port, got {endpoint!r}; write an IPv6 address in brackets")
+    if not colon or "/" in authority:
+        raise InvalidEndpoint(f"expected host:port, got {endpoint!r}")
+    if not (port.isascii() and port.isdecimal()) or not 0 < int(port) < 65536:
+        raise InvalidEndpoint(f"expected a port from 1 to 65535, got {port!r}")
+    return Target(host or "localhost", int(port))
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """The exporter's keys."""
+
+    endpoint: str = option(
+        "", doc="Server: host:port, with http:// or dns:/// in front of it or not, or unix:///path."
+    )
+    compression: Compression = option(
+        Compression.ZSTD,
+        doc="none, gzip, zstd or snappy; a server that does not know it is sent gzip, then none.",
+    )
+    compression_params: CompressionParams = option(factory=CompressionParams, doc="How hard to compress.")
+    headers: dict[str, Secret] = option(factory=dict, doc="Metadata sent with each request.")
+    timeout: Duration = option(Duration(5.0), doc=TIMEOUT_DOC, minimum=0)
+    sending_queue: QueueConfig = option(factory=QueueConfig, doc="The queue in front of the exporter.")
+    retry_on_failure: RetryConfig = option(factory=RetryConfig, doc="Repetition of failed requests.")
+    tls: TLS = option(factory=TLS, doc="Transport security.")
+    authority: str = option("", doc="Value of :authority; empty for the endpoint.")
+    keepalive: Keepalive = option(factory=Keepalive, doc="Accepted for compatibility.")
+    wait_for_ready: bool = option(
+        False, doc="Accepted for compatibility: each attempt connects anew, retry_on_failure repeats it."
+    )
+    balancer_name: str = option("", doc="Accepted for compatibility: each call takes any free connection.")
+    read_buffer_size: int = option(0, doc="Accepted for compatibility: responses are a few bytes.", minimum=0)
+    write_buffer_size: int = option(
+        0, doc="Accepted for compatibility: frames are gathered up to 64 KiB for a write.", minimum=0
+    )
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        """Yield (field, message) for each rule that the values break."""
+        if not self.endpoint:
+            yield "endpoint", "expected host:port, got nothing; set the server to send to"
+            return
+        try:
+            parse_endpoint(self.endpoint)
+        except InvalidEndpoint as error:
+            yield "endpoint", str(error)
+        if self.endpoint.startswith("https://"):
+            yield "endpoint", "TLS is not supported yet: use http:// or host:port with tls.insecure: true"
+        elif not self.tls.insecure and not self.endpoint.startswith(("http://", "unix:")):
+            yield "tls", "TLS is not supported yet: set tls.insecure: true"
+        yield from self.compression_params.level_problems(self.compression)
+
+
+def _is_compression_refusal(result: ExportResult) -> bool:
+    """Tell whether the server may not know the compression: UNIMPLEMENTED, or what gRPC's C core answers instead."""
+    if result.failure is not None:
+        return False
+    return result.code == _UNIMPLEMENTED or (result.code == _INTERNAL and "grpc-encoding" in result.message)
+
+
+def _failure(result: ExportResult) -> ConsumeError:
+    """Return the exception for a call that did not succeed."""
+    if result.failure is not None:
+        code = "DeadlineExceeded" if result.failure == "timeout" else "Unavailable"
+        return RetryableError(f"rpc error: code = {code} desc = {result.message}")
+    name = _CODE_NAMES[result.code] if 0 <= result.code < len(_CODE_NAMES) else f"Code({result.code})"
+    text = f"rpc error: code = {name} desc = {result.message}"
+    delay_s = result.retry_after_s
+    is_throttled = result.code == _RESOURCE_EXHAUSTED and delay_s is not None
+    if result.code not in _RETRYABLE and not is_throttled:
+        return PermanentError(text)
+    return RetryableError(f"Throttle ({delay_s:g}s), error: {text}" if delay_s else text, delay_s)
+
+
+class OtlpGrpc:
+    """The exporter of one signal."""
+
+    def __init__(self, config: Config, settings: Settings) -> None:
+        if settings.signal is None:
+            raise ValueError("an exporter is made for one signal")
+        host, port = parse_endpoint(config.endpoint)
+        self._signal = settings.signal
+        self._log = settings.log
+        self._compressor = Compressor(config.compression_params)
+        self._compression = config.compression
+        self._client = Client(
+            host,
+            port,
+            authority=config.authority,
+            user_agent=f"spansieve/{__version__}",
+            headers=config.headers,
+            max_connections=config.sending_queue.num_consumers,
+        )
+        self._queue = QueueSender(
+            settings,
+            self._send,
+            queue=config.sending_queue,
+            retry=config.retry_on_failure,
+            timeout_s=config.timeout,
+            abort=self._client.close,
+        )
+        self.consumer = self._queue.consumer
+
+    def start(self) -> None:
+        """Begin to send; the first request connects."""
+        self._queue.start()
+
+    def shutdown(self, deadline_s: float) -> None:
+        """Send what is queued within deadline_s seconds, then close the connections."""
+        self._queue.shutdown(deadline_s)
+        self._client.close()
+
+    def samples(self) -> Iterator[Sample]:
+        """Return the exporter's metrics as they are now."""
+        return self._queue.samples()
+
+    def _send(self, request: Request, limit_s: float | None) -> Sent:
+        compression = self._compression
+        result = self._export(compression, request, limit_s)
+        if _is_compression_refusal(result):
+            result = self._export_with_less(compression, request, limit_s) or result
+        if result.failure is not None or result.code != _OK:
+            raise _failure(result)
+        return Sent(result.bytes_sent, result.rejected_items, result.partial_message)
+
+    def _export_with_less(
+        self, compression: Compression, request: Request, limit_s: float | None
+    ) -> ExportResult | None:
+        """Return the first answer that does not refuse the compression; None when even plain requests get
+        UNIMPLEMENTED: then it is the service that the server lacks."""
+        for fallback in _FALLBACKS[compression]:
+            result = self._export(fallback, request, limit_s)
+            if not _is_compression_refusal(result):
+                if result.failure is None:
+                    self._remember(compression, fallback)
+                return result
+        return None
+
+    def _remember(self, refused: Compression, accepted: Compression) -> None:
+        if self._compression is refused:  # else another thread has found out already
+            self._compression = accepted
+            self._log.warning(
+                "compression not supported by the server", refused=refused.value, using=accepted.value
+            )
+
+    def _export(self, compression: Compression, request: Request, limit_s: float | None) -> ExportResult:
+        message = self._compressor.compress(compression.value, request.view)
+        return self._client.export(self._signal, compression.value, message, limit_s)
+
+
+factory = Factory(
+    config=Config,
+    create=OtlpGrpc,
+    signals=frozenset(Signal),
+    stability=Stability.BETA,
+    aliases=("otlp",),
+)

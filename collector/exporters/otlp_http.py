@@ -1,0 +1,279 @@
+"""Send OTLP over HTTP/1.1.
+
+Sources: OpenTelemetry Collector, otlphttpexporter and confighttp (keys, defaults, paths, which statuses are
+retried, error text); OTLP specification, "OTLP/HTTP Response" and "OTLP/HTTP Throttling".
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import json
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from collector import __version__
+from collector.component import Factory, Settings, Stability
+from collector.config.fields import Duration, Secret, option
+from collector.errors import ConsumeError, MalformedInput, PermanentError, RetryableError, StartError
+from collector.exporterhelper.compression import CompressionParams, Compressor
+from collector.exporterhelper.queue import QueueConfig, QueueSender
+from collector.exporterhelper.request import Request, Sent
+from collector.exporterhelper.retry import RetryConfig
+from collector.exporterhelper.timeout import TIMEOUT_DOC
+from collector.ids import Signal
+from collector.native.client import PartialSuccess, read_partial_success, read_rpc_status
+from collector.telemetry.instruments import Sample
+
+_PROTOBUF = "application/x-protobuf"
+_JSON = "application/json"
+_RESPONSE_BYTES_MAX = 64 * 1024
+_RETRYABLE = frozenset({429, 502, 503, 504})
+_HAS_RETRY_AFTER = frozenset({429, 503})
+_REJECTED_KEYS = ("rejectedSpans", "rejectedDataPoints", "rejectedLogRecords")
+
+
+class Encoding(enum.StrEnum):
+    """How requests are written."""
+
+    PROTO = "proto"
+    JSON = "json"
+
+
+class Compression(enum.StrEnum):
+    """What request bodies are compressed with: the value is the Content-Encoding."""
+
+    NONE = "none"
+    GZIP = "gzip"
+    ZSTD = "zstd"
+    SNAPPY = "snappy"
+    ZLIB = "zlib"
+    DEFLATE = "deflate"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class TLS:
+    """The `tls` section."""
+
+    insecure: bool = option(False, doc="Accepted for compatibility: the scheme of the endpoint decides.")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """The exporter's keys."""
+
+    endpoint: str = option("", doc="Base URL; /v1/traces, /v1/metrics or /v1/logs is added.")
+    traces_endpoint: str = option("", doc="Whole URL for traces, used as it is.")
+    metrics_endpoint: str = option("", doc="Whole URL for metrics, used as it is.")
+    logs_endpoint: str = option("", doc="Whole URL for logs, used as it is.")
+    encoding: Encoding = option(Encoding.PROTO, doc="proto or json.")
+    compression: Compression = option(
+        Compression.GZIP, doc="none, gzip, zstd, snappy, zlib or deflate (both RFC 1950)."
+    )
+    compression_params: CompressionParams = option(factory=CompressionParams, doc="How hard to compress.")
+    headers: dict[str, Secret] = option(factory=dict, doc="Headers sent with each request.")
+    timeout: Duration = option(Duration(30.0), doc=TIMEOUT_DOC, minimum=0)
+    sending_queue: QueueConfig = option(factory=QueueConfig, doc="The queue in front of the exporter.")
+    retry_on_failure: RetryConfig = option(factory=RetryConfig, doc="Repetition of failed requests.")
+    tls: TLS = option(factory=TLS, doc="Transport security.")
+    read_buffer_size: int = option(0, doc="Accepted for compatibility: responses are a few bytes.", minimum=0)
+    write_buffer_size: int = option(
+        0, doc="Accepted for compatibility: a body is written at once.", minimum=0
+    )
+
+    def url(self, signal: Signal) -> str:
+        """Return where requests of signal go; empty when no endpoint is set for it."""
+        own: str = getattr(self, f"{signal.value}_endpoint")
+        return own or (f"{self.endpoint.removesuffix('/')}/v1/{signal.value}" if self.endpoint else "")
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        """Yield (field, message) for each rule that the values break."""
+        fields = ("endpoint", "traces_endpoint", "metrics_endpoint", "logs_endpoint")
+        urls = [(field, getattr(self, field)) for field in fields if getattr(self, field)]
+        if not urls:
+            yield "endpoint", "at least one endpoint must be specified"
+        for field, url in urls:
+            if url.startswith("https://"):
+                yield field, "TLS is not supported yet: use http://"
+            elif not url.startswith("http://") or not url.removeprefix("http://").strip("/"):
+                yield field, f"expected a URL such as 'http://localhost:4318', got {url!r}"
+        yield from self.compression_params.level_problems(self.compression)
+
+
+def parse_retry_after_s(value: str | None, now_unix_s: float) -> float | None:
+    """Return the wait that a Retry-After header asks for in seconds; None when there is none that can be read.
+
+    Source: RFC 9110, "Retry-After": a number of seconds or a date.
+    """
+    if value is None:
+        return None
+    value = value.strip()
+    if value.isascii() and value.isdecimal() and len(value) < 10:
+        return float(value)
+    import email.utils  # only for servers that send dates
+
+    try:
+        return max(0.0, email.utils.parsedate_to_datetime(value).timestamp() - now_unix_s)
+    except ValueError:
+        return None
+
+
+def _json_partial_success(body: bytes) -> PartialSuccess:
+    """Return the partial success of a JSON response; an empty one when body is something else."""
+    try:
+        partial = json.loads(body)["partialSuccess"]
+        rejected = next((int(partial[key]) for key in _REJECTED_KEYS if key in partial), 0)
+        return PartialSuccess(max(0, rejected), str(partial.get("errorMessage", "")))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return PartialSuccess(0, "")
+
+
+def _partial_success(content_type: str, body: bytes) -> PartialSuccess:
+    """Return the partial success of a 2xx response. Whatever cannot be read is none: the server has the data."""
+    if content_type == _JSON:
+        return _json_partial_success(body)
+    if content_type == _PROTOBUF:
+        try:
+            return read_partial_success(body)
+        except MalformedInput:
+            pass
+    return PartialSuccess(0, "")
+
+
+def _error_message(content_type: str, body: bytes) -> str:
+    """Return the message of the google.rpc.Status in an error response, or the beginning of any other body."""
+    media_type = content_type.partition(";")[0].strip().lower()
+    if media_type == _PROTOBUF:
+        status = read_rpc_status(body)
+        return status.message if status else ""
+    if media_type == _JSON:
+        try:
+            return str(json.loads(body)["message"])
+        except (ValueError, KeyError, TypeError):
+            pass
+    return body[:200].decode(errors="replace").strip()
+
+
+class OtlpHttp:
+    """The exporter of one signal."""
+
+    def __init__(self, config: Config, settings: Settings) -> None:
+        if settings.signal is None:
+            raise ValueError("an exporter is made for one signal")
+        self._config = config
+        self._signal = settings.signal
+        self._url = config.url(settings.signal)
+        if not self._url:
+            raise StartError(settings.id, f"either endpoint or {settings.signal.value}_endpoint must be set")
+        self._headers = _headers(config)
+        self._compressor = Compressor(config.compression_params)
+        self._pool: Any = None
+        self._queue = QueueSender(
+            settings,
+            self._send,
+            queue=config.sending_queue,
+            retry=config.retry_on_failure,
+            timeout_s=config.timeout,
+        )
+        self.consumer = self._queue.consumer
+
+    def start(self) -> None:
+        """Begin to send; the first request connects."""
+        import urllib3  # 6 MB that only this exporter needs
+
+        self._pool = urllib3.PoolManager(
+            num_pools=1, maxsize=self._config.sending_queue.num_consumers, retries=False
+        )
+        self._queue.start()
+
+    def shutdown(self, deadline_s: float) -> None:
+        """Send what is queued within deadline_s seconds, then close the connections."""
+        self._queue.shutdown(deadline_s)
+        if self._pool is not None:
+            self._pool.clear()
+
+    def samples(self) -> Iterator[Sample]:
+        """Return the exporter's metrics as they are now."""
+        return self._queue.samples()
+
+    def _send(self, request: Request, limit_s: float | None) -> Sent:
+        import urllib3
+
+        body = self._body(request)
+        try:
+            response = self._pool.request(
+                "POST",
+                self._url,
+                body=body,
+                headers=self._headers,
+                timeout=urllib3.Timeout(total=limit_s),
+                redirect=False,
+                preload_content=False,
+                decode_content=False,
+            )
+        except urllib3.exceptions.HTTPError as error:
+            raise RetryableError(f"failed to make an HTTP request: {error}") from error
+        content_type = response.headers.get("content-type", "")
+        answer = _read_bounded(response)
+        if 200 <= response.status < 300:
+            partial = _partial_success(content_type, answer)
+            return Sent(len(body), partial.rejected_items, partial.message)
+        raise self._failure(response.status, response.headers, _error_message(content_type, answer))
+
+    def _failure(self, status: int, headers: Mapping[str, str], message: str) -> ConsumeError:
+        text = f"error exporting items, request to {self._url} responded with HTTP Status Code {status}"
+        if message:
+            text += f", Message={message}"
+        if status not in _RETRYABLE:
+            return PermanentError(text)
+        delay_s = None
+        if status in _HAS_RETRY_AFTER:
+            delay_s = parse_retry_after_s(headers.get("retry-after"), time.time())
+        return RetryableError(f"Throttle ({delay_s:g}s), error: {text}" if delay_s else text, delay_s)
+
+    def _body(self, request: Request) -> bytes:
+        message: Any = request.view
+        if self._config.encoding is Encoding.JSON:
+            from collector.native.json import otlp_to_json
+
+            message = otlp_to_json(self._signal, message)
+        return bytes(self._compressor.compress(self._config.compression.value, message))
+
+
+def _headers(config: Config) -> dict[str, str]:
+    headers = {
+        "User-Agent": f"spansieve/{__version__}",
+        "Content-Type": _JSON if config.encoding is Encoding.JSON else _PROTOBUF,
+    }
+    if config.compression is not Compression.NONE:
+        headers["Content-Encoding"] = config.compression.value
+    return {**headers, **config.headers}
+
+
+def _read_bounded(response: Any) -> bytes:
+    """Return at most 64 KiB of the body; give the connection back when that was all of it, else close it.
+
+    A body that breaks off changes nothing: the status line has said what became of the request.
+    """
+    import urllib3
+
+    try:
+        body: bytes = response.read(_RESPONSE_BYTES_MAX)
+        is_complete = len(body) < _RESPONSE_BYTES_MAX
+    except urllib3.exceptions.HTTPError:
+        body, is_complete = b"", False
+    if is_complete:
+        response.release_conn()
+    else:
+        response.close()
+    return body
+
+
+factory = Factory(
+    config=Config,
+    create=OtlpHttp,
+    signals=frozenset(Signal),
+    stability=Stability.BETA,
+    aliases=("otlphttp",),
+)

@@ -1,0 +1,171 @@
+"""The native gRPC client: one blocking Export call, made without the GIL."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from collector.errors import MalformedInput
+from collector.ids import Signal
+from collector.native.errors import check, fail, new_error
+from collector.native.library import ffi, lib
+
+_ENCODINGS = {
+    "none": lib.SS_ENCODING_IDENTITY,
+    "gzip": lib.SS_ENCODING_GZIP,
+    "zstd": lib.SS_ENCODING_ZSTD,
+    "snappy": lib.SS_ENCODING_SNAPPY,
+}
+_NO_LIMIT = 2**64 - 1
+
+
+class ExportResult(NamedTuple):
+    """What became of one Export call.
+
+    Attributes:
+        failure: why the server did not answer, None when it did: `timeout`, `closed` or `io`.
+        code: the grpc-status; valid when failure is None.
+        message: the grpc-message, or what failed.
+        retry_after_s: RetryInfo's delay in seconds; None without RetryInfo.
+        rejected_items: items that the server did not take, in a partial success.
+        partial_message: its text; may come without rejected items, as a warning.
+        bytes_sent: on the wire, framing included.
+    """
+
+    failure: str | None
+    code: int
+    message: str
+    retry_after_s: float | None
+    rejected_items: int
+    partial_message: str
+    bytes_sent: int
+
+
+class PartialSuccess(NamedTuple):
+    """The part of a request that the server did not take, and its text."""
+
+    rejected_items: int
+    message: str
+
+
+class RpcStatus(NamedTuple):
+    """A google.rpc.Status; retry_after_s is None without RetryInfo."""
+
+    code: int
+    message: str
+    retry_after_s: float | None
+
+
+def _text(field: Any) -> str:
+    text: bytes = ffi.string(field)
+    return text.decode(errors="replace")
+
+
+def _retry_after_s(result: Any) -> float | None:
+    return result.retry_delay_ns / 1e9 if result.has_retry_delay else None
+
+
+def _nanoseconds(seconds: float | None) -> int:
+    return _NO_LIMIT if seconds is None else max(0, min(int(seconds * 1e9), _NO_LIMIT))
+
+
+class Client:
+    """Connections to one gRPC server, made when first needed and reused; safe in any thread.
+
+    Args:
+        host: name, IPv4 or IPv6 literal without brackets, or the absolute path of a unix socket.
+        port: ignored for a unix socket.
+        authority: sent as :authority; empty for host:port.
+        headers: sent with each call, names in any case.
+        max_connections: calls at once; more wait for a place.
+        connect_timeout_s: for one connect; a call's own limit holds too.
+
+    Raises:
+        NativeError: a header or the authority is not valid HTTP.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        port: int = 0,
+        *,
+        authority: str = "",
+        user_agent: str,
+        headers: Mapping[str, str] | None = None,
+        max_connections: int,
+        connect_timeout_s: float = 20.0,
+    ) -> None:
+        texts = [text for name, value in (headers or {}).items() for text in (name.lower(), value)]
+        strings = [ffi.new("char[]", text.encode()) for text in texts]
+        values = {
+            "host": ffi.new("char[]", host.encode()),
+            "port": port,
+            "authority": ffi.new("char[]", authority.encode()) if authority else ffi.NULL,
+            "user_agent": ffi.new("char[]", user_agent.encode()),
+            "headers": ffi.new("const char *[]", strings),
+            "n_headers": len(strings),
+            "max_connections": max_connections,
+            "connect_timeout_ns": _nanoseconds(connect_timeout_s),
+        }
+        error = new_error()
+        pointer = lib.ss_client_new(ffi.new("ss_client_config *", values), error)
+        if pointer == ffi.NULL:
+            fail(error.code, "client", error)
+        self._pointer = ffi.gc(pointer, lib.ss_client_free)
+        self._failures = {lib.SS_OK: None, lib.SS_ERR_TIMEOUT: "timeout", lib.SS_ERR_CLOSED: "closed"}
+
+    def export(
+        self, signal: Signal, encoding: str, message: bytes | memoryview, timeout_s: float | None
+    ) -> ExportResult:
+        """Send one Export*ServiceRequest and wait for the answer.
+
+        Args:
+            encoding: what message is compressed with: `none`, `gzip`, `zstd` or `snappy`.
+            message: any buffer.
+            timeout_s: seconds for the whole call; None for no limit.
+        """
+        result = ffi.new("ss_client_result *")
+        data = ffi.from_buffer(message)
+        lib.ss_client_export(
+            self._pointer,
+            signal.number,
+            _ENCODINGS[encoding],
+            data,
+            len(data),
+            _nanoseconds(timeout_s),
+            result,
+        )
+        return ExportResult(
+            failure=self._failures.get(result.transport_status, "io"),
+            code=result.grpc_status,
+            message=_text(result.message),
+            retry_after_s=_retry_after_s(result),
+            rejected_items=result.rejected_items,
+            partial_message=_text(result.partial_message),
+            bytes_sent=result.bytes_sent,
+        )
+
+    def close(self) -> None:
+        """End the calls in flight, and refuse new ones, with failure `closed`."""
+        lib.ss_client_close(self._pointer)
+
+
+def read_partial_success(response: bytes) -> PartialSuccess:
+    """Return the partial success of a serialized Export*ServiceResponse.
+
+    Raises:
+        MalformedInput: response is something else.
+    """
+    result = ffi.new("ss_client_result *")
+    check(lib.ss_export_response_read(ffi.from_buffer(response), len(response), result), "response")
+    return PartialSuccess(result.rejected_items, _text(result.partial_message))
+
+
+def read_rpc_status(status: bytes) -> RpcStatus | None:
+    """Return a serialized google.rpc.Status, None when status is something else."""
+    result = ffi.new("ss_client_result *")
+    try:
+        check(lib.ss_rpc_status_read(ffi.from_buffer(status), len(status), result), "status")
+    except MalformedInput:
+        return None
+    return RpcStatus(result.grpc_status, _text(result.message), _retry_after_s(result))

@@ -1,0 +1,34 @@
+/* Patterns and name templates of metricstransform: RE2's behaviour, found with PCRE2 under a step limit. */
+#ifndef SS_METRICS_TRANSFORM_PATTERN_H
+#define SS_METRICS_TRANSFORM_PATTERN_H
+
+#include "ops/metrics_transform_point.h"
+
+/* A compiled pattern: read-only after it was made, shared by threads. */
+typedef struct ss_pattern ss_pattern;
+
+/* Where one match is kept; one thread at a time. Zero-initialised is empty and valid. */
+typedef struct ss_pattern_match {
+    void *data;
+    uint32_t n_groups;
+} ss_pattern_match;
+
+/* Make room for the groups of the largest pattern that match is used with. False: out of memory. */
+bool ss_pattern_match_reserve(ss_pattern_match *match, uint32_t n_groups);
+void ss_pattern_match_free(ss_pattern_match *match);
+
+/* NULL with the offset of the fault, or with SS_ERR_NO_MEMORY. */
+ss_pattern *ss_pattern_new(ss_bytes pattern, ss_error *error);
+void ss_pattern_free(ss_pattern *pattern);
+uint32_t ss_pattern_n_groups(const ss_pattern *pattern); /* the whole match included */
+
+/* Find pattern anywhere in text. A search that takes more steps than any sensible one finds nothing.
+ * REQUIRES: match has room for the pattern's groups. */
+bool ss_pattern_find(const ss_pattern *pattern, ss_bytes text, ss_pattern_match *match);
+
+/* Replace $1, ${1}, $name and ${name} in template by the groups last found, $$ by $; as Go's Regexp.Expand, where a
+ * group that does not exist is empty. False: out of memory. */
+bool ss_pattern_expand(const ss_pattern *pattern, const ss_pattern_match *match, ss_bytes text, ss_bytes template_text,
+                       ss_point_arena *arena, ss_bytes *expanded);
+
+#endif

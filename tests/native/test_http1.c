@@ -1,0 +1,397 @@
+/* OTLP/HTTP and admin requests in memory: answers to the byte, bodies in every cut, bad and slow clients. */
+#include "check.h"
+#include "transport_fixture.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define POST(path, type, extra)                                                                                        \
+    "POST " path " HTTP/1.1\r\nHost: localhost\r\nContent-Type: " type "\r\n" extra "Content-Length: 5\r\n\r\nhello"
+#define PROTOBUF "application/x-protobuf"
+#define OK_PROTOBUF "HTTP/1.1 200 OK\r\nContent-Type: application/x-protobuf\r\nContent-Length: 0\r\n\r\n"
+
+enum { SECOND_NS = 1000000000 };
+
+static void feed(fixture *f, const char *text) {
+    fixture_feed(f, text, strlen(text));
+}
+
+static void expect_at(int line, fixture *f, const char *expected) {
+    ss_buffer *output = &f->connection->output;
+    if (output->length != strlen(expected) || memcmp(ss_bytes_of(output), expected, output->length) != 0) {
+        fprintf(stderr, "line %d: wanted\n%s\ngot\n%.*s\n", line, expected, (int)output->length,
+                (const char *)ss_bytes_of(output));
+        CHECK(false);
+    }
+    output->length = 0;
+}
+
+#define EXPECT(f, text) expect_at(__LINE__, f, text)
+
+static void restart(fixture *f) {
+    fixture_disconnect(f);
+    fixture_connect(f);
+}
+
+static bool message_is(const fixture *f, const char *text) {
+    return f->message.length == strlen(text) && memcmp(f->message.data, text, f->message.length) == 0;
+}
+
+static void test_signals_and_payloads(void) {
+    fixture f;
+    fixture_start(&f, SS_TRANSPORT_HTTP);
+    feed(&f, POST("/v1/traces", PROTOBUF, ""));
+    EXPECT(&f, OK_PROTOBUF);
+    CHECK(f.n_accepted == 1 && f.signal == SS_SIGNAL_TRACES && f.payload == SS_PAYLOAD_PROTOBUF &&
+          message_is(&f, "hello"));
+    CHECK_EQUAL(SS_TRANSPORT_HTTP, f.transport);
+    feed(&f, POST("/v1/metrics?x=1", "application/json; charset=utf-8", ""));
+    EXPECT(&f,
+           "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 21\r\n\r\n{\"partialSuccess\":{}}");
+    CHECK(f.n_accepted == 2 && f.signal == SS_SIGNAL_METRICS && f.payload == SS_PAYLOAD_JSON);
+    feed(&f, POST("/v1/logs", "Application/X-Protobuf;a=b", ""));
+    EXPECT(&f, OK_PROTOBUF);
+    CHECK(f.n_accepted == 3 && f.signal == SS_SIGNAL_LOGS);
+    feed(&f,
+         "POST /v1/traces HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-protobuf\r\nContent-Length: 0\r\n\r\n");
+    EXPECT(&f, OK_PROTOBUF);
+    CHECK(f.n_accepted == 4 && f.message.length == 0);
+    CHECK(f.is_open);
+    CHECK_EQUAL(4, f.scratch.stats.requests);
+    fixture_stop(&f);
+}
+
+static void test_refusals(void) {
+    fixture f;
+    fixture_start(&f, SS_TRANSPORT_HTTP);
+    f.lacks_signal[SS_SIGNAL_LOGS] = true;
+    static const char not_found[] = "HTTP/1.1 404 Not Found\r\nContent-Type: text/plain; charset=utf-8\r\n"
+                                    "Content-Length: 19\r\n\r\n404 page not found\n";
+    feed(&f, POST("/v1/logs", PROTOBUF, ""));
+    EXPECT(&f, not_found);
+    feed(&f, POST("/v1/traces/", PROTOBUF, ""));
+    EXPECT(&f, not_found);
+    feed(&f, "GET /v1/traces HTTP/1.1\r\nHost: x\r\n\r\n");
+    EXPECT(&f,
+           "HTTP/1.1 405 Method Not Allowed\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 41\r\n\r\n"
+           "405 method not allowed, supported: [POST]");
+    static const char unsupported[] =
+        "HTTP/1.1 415 Unsupported Media Type\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 81\r\n\r\n"
+        "415 unsupported media type, supported: [application/json, application/x-protobuf]";
+    feed(&f, POST("/v1/traces", "text/plain", ""));
+    EXPECT(&f, unsupported);
+    feed(&f, "POST /v1/traces HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n");
+    EXPECT(&f, unsupported);
+    feed(&f, POST("/v1/traces", "application/json", "Content-Encoding: br\r\n"));
+    EXPECT(&f, "HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nContent-Length: 55\r\n\r\n"
+               "{\"code\":3,\"message\":\"unsupported Content-Encoding: br\"}");
+    feed(&f, POST("/v1/traces", PROTOBUF, "Content-Encoding: identity\r\n"));
+    EXPECT(&f, "HTTP/1.1 400 Bad Request\r\nContent-Type: application/x-protobuf\r\nContent-Length: 42\r\n\r\n"
+               "\x08\x03\x12\x26"
+               "unsupported Content-Encoding: identity");
+    feed(&f, POST("/v1/traces", "application/json", "Content-Encoding: gzip, zstd\r\n"));
+    EXPECT(&f, "HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nContent-Length: 63\r\n\r\n"
+               "{\"code\":3,\"message\":\"unsupported Content-Encoding: gzip, zstd\"}");
+    feed(&f, POST("/v1/traces", "application/json", "Content-Encoding: gzip\r\n")); /* corrupt */
+    EXPECT(&f, "HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nContent-Length: 40\r\n\r\n"
+               "{\"code\":3,\"message\":\"invalid gzip data\"}");
+    CHECK_EQUAL(0, f.n_accepted);
+    CHECK(f.is_open);
+    feed(&f, POST("/v1/traces", PROTOBUF, ""));
+    EXPECT(&f, OK_PROTOBUF);
+    fixture_stop(&f);
+}
+
+static void test_verdicts(void) {
+    fixture f;
+    fixture_start(&f, SS_TRANSPORT_HTTP);
+    f.verdict =
+        (ss_verdict){.code = SS_CODE_UNAVAILABLE, .has_retry_delay = true, .retry_delay_ms = 2500, .message = "full"};
+    feed(&f, POST("/v1/traces", "application/json", ""));
+    EXPECT(&f, "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 2\r\n"
+               "Content-Length: 115\r\n\r\n{\"code\":14,\"message\":\"full\",\"details\":[{\"@type\":"
+               "\"type.googleapis.com/google.rpc.RetryInfo\",\"retryDelay\":\"2.500s\"}]}");
+    f.verdict = (ss_verdict){.code = SS_CODE_RESOURCE_EXHAUSTED, .message = "a \"b\"\n"};
+    feed(&f, POST("/v1/traces", "application/json", ""));
+    EXPECT(&f, "HTTP/1.1 429 Too Many Requests\r\nContent-Type: application/json\r\nContent-Length: 36\r\n\r\n"
+               "{\"code\":8,\"message\":\"a \\\"b\\\"\\u000a\"}");
+    f.verdict = (ss_verdict){.code = SS_CODE_INVALID_ARGUMENT, .message = "bad"};
+    feed(&f, POST("/v1/traces", PROTOBUF, ""));
+    EXPECT(&f, "HTTP/1.1 400 Bad Request\r\nContent-Type: application/x-protobuf\r\nContent-Length: 7\r\n\r\n"
+               "\x08\x03\x12\x03"
+               "bad");
+    f.verdict = (ss_verdict){.rejected_items = 3, .message = "no"};
+    feed(&f, POST("/v1/logs", "application/json", ""));
+    EXPECT(&f, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 65\r\n\r\n"
+               "{\"partialSuccess\":{\"rejectedLogRecords\":\"3\",\"errorMessage\":\"no\"}}");
+    fixture_stop(&f);
+}
+
+static void test_encodings(void) {
+    static const struct {
+        const char *name;
+        ss_encoding encoding;
+    } known[] = {{"gzip", SS_ENCODING_GZIP},
+                 {"zstd", SS_ENCODING_ZSTD},
+                 {"zlib", SS_ENCODING_ZLIB},
+                 {"deflate", SS_ENCODING_ZLIB},
+                 {"snappy", SS_ENCODING_SNAPPY}};
+    fixture f;
+    fixture_start(&f, SS_TRANSPORT_HTTP);
+    ss_codec *codec = ss_codec_new();
+    uint8_t message[2000] = {7};
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        if (!ss_encoding_is_available(known[i].encoding)) {
+            continue;
+        }
+        ss_buffer packed = {0}, request = {0};
+        CHECK_EQUAL(SS_OK, ss_compress(codec, known[i].encoding, 0, message, sizeof message, &packed));
+        char head[300];
+        int size = snprintf(head, sizeof head,
+                            "POST /v1/traces HTTP/1.1\r\nHost: x\r\ncontent-encoding: %s \r\n"
+                            "content-type: application/x-protobuf\r\ncontent-length: %zu\r\n\r\n",
+                            known[i].name, packed.length);
+        CHECK_EQUAL(SS_OK, ss_buffer_append(&request, (const uint8_t *)head, (size_t)size));
+        CHECK_EQUAL(SS_OK, ss_buffer_append(&request, packed.data, packed.length));
+        f.listener.config.max_message_bytes = sizeof message;
+        fixture_feed(&f, request.data, request.length);
+        EXPECT(&f, OK_PROTOBUF);
+        CHECK(f.message.length == sizeof message && memcmp(f.message.data, message, sizeof message) == 0);
+        f.listener.config.max_message_bytes = sizeof message - 1;
+        fixture_feed(&f, request.data, request.length);
+        EXPECT(&f, "HTTP/1.1 400 Bad Request\r\nContent-Type: application/x-protobuf\r\nContent-Length: 32\r\n\r\n"
+                   "\x08\x03\x12\x1c"
+                   "http: request body too large");
+        ss_buffer_free(&packed);
+        ss_buffer_free(&request);
+    }
+    CHECK(f.is_open);
+    ss_codec_free(codec);
+    fixture_stop(&f);
+}
+
+/* Two pipelined requests, one of them chunked with a trailer, cut at every byte. */
+static void test_every_cut(void) {
+    static const char input[] =
+        "POST /v1/traces HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-protobuf\r\n"
+        "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\na;x=y\r\n0123456789\r\n0\r\nT: v\r\n\r\n" POST("/v1/logs",
+                                                                                                      PROTOBUF, "");
+    fixture f;
+    fixture_start(&f, SS_TRANSPORT_HTTP);
+    for (size_t cut = 0; cut < sizeof input; cut++) {
+        restart(&f);
+        f.n_accepted = 0;
+        f.total_bytes = 0;
+        fixture_feed(&f, input, cut);
+        fixture_feed(&f, input + cut, sizeof input - 1 - cut);
+        EXPECT(&f, OK_PROTOBUF OK_PROTOBUF);
+        CHECK(f.n_accepted == 2 && f.total_bytes == 18 && message_is(&f, "hello"));
+    }
+    restart(&f);
+    f.n_accepted = 0;
+    for (size_t i = 0; i < sizeof input - 1; i++) { /* and byte by byte */
+        fixture_feed(&f, input + i, 1);
+    }
+    EXPECT(&f, OK_PROTOBUF OK_PROTOBUF);
+    CHECK_EQUAL(2, f.n_accepted);
+    fixture_stop(&f);
+    CHECK_EQUAL(0, fake_held_bytes);
+}
+
+static void test_too_large_stops_the_read(void) {
+    static const char answer[] = "HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nConnection: close\r\n"
+                                 "Content-Length: 51\r\n\r\n{\"code\":3,\"message\":\"http: request body too large\"}";
+    fixture f;
+    fixture_start(&f, SS_TRANSPORT_HTTP);
+    f.listener.config.max_message_bytes = 10;
+    feed(&f, "POST /v1/traces HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 11\r\n\r\n");
+    EXPECT(&f, answer);
+    CHECK(!f.is_open);
+    restart(&f);
+    feed(&f, "POST /v1/traces HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+             "Transfer-Encoding: chunked\r\n\r\n8\r\n01234567\r\n");
+    EXPECT(&f, "");
+    CHECK(f.is_open);
+    feed(&f, "3\r\n012");
+    EXPECT(&f, answer);
+    CHECK(!f.is_open);
+    CHECK_EQUAL(0, f.n_accepted);
+    fixture_stop(&f);
+    CHECK_EQUAL(0, fake_held_bytes);
+}
+
+static void test_expect_continue(void) {
+    fixture f;
+    fixture_start(&f, SS_TRANSPORT_HTTP);
+    feed(&f, "POST /v1/traces HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-protobuf\r\nExpect: 100-continue\r\n"
+             "Content-Length: 5\r\n\r\n");
+    EXPECT(&f, "HTTP/1.1 100 Continue\r\n\r\n");
+    feed(&f, "hello");
+    EXPECT(&f, OK_PROTOBUF);
+    feed(&f, "POST /nowhere HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-protobuf\r\nExpect: 100-continue\r\n"
+             "Content-Length: 5\r\n\r\n"); /* refused without asking for the body */
+    EXPECT(&f, "HTTP/1.1 404 Not Found\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n"
+               "Content-Length: 19\r\n\r\n404 page not found\n");
+    CHECK(!f.is_open);
+    fixture_stop(&f);
+}
+
+static void test_keep_alive(void) {
+    static const char closing[] = "HTTP/1.1 200 OK\r\nContent-Type: application/x-protobuf\r\nConnection: close\r\n"
+                                  "Content-Length: 0\r\n\r\n";
+    fixture f;
+    fixture_start(&f, SS_TRANSPORT_HTTP);
+    feed(&f, POST("/v1/traces", PROTOBUF, "Connection: close\r\n"));
+    EXPECT(&f, closing);
+    CHECK(!f.is_open);
+    restart(&f);
+    feed(&f, "POST /v1/traces HTTP/1.0\r\nContent-Type: application/x-protobuf\r\nContent-Length: 0\r\n\r\n");
+    EXPECT(&f, closing);
+    CHECK(!f.is_open);
+    restart(&f); /* an offer to upgrade is passed over */
+    feed(&f,
+         POST("/v1/traces", PROTOBUF, "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: \r\n"));
+    EXPECT(&f, OK_PROTOBUF);
+    feed(&f, POST("/v1/traces", PROTOBUF, ""));
+    EXPECT(&f, OK_PROTOBUF);
+    CHECK(f.is_open);
+    fixture_stop(&f);
+}
+
+static void test_malformed(void) {
+    static const char *const inputs[] = {
+        "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", /* TLS */
+        "GET / HTTP/9.9\r\n\r\n",
+        "POST /v1/traces HTTP/1.1\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello",
+        "POST /v1/traces HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
+        "POST /v1/traces HTTP/1.1\r\nContent-Length: 99999999999999999999999\r\n\r\n",
+        "POST /v1/traces HTTP/1.1\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        "POST /v1/traces HTTP/1.1\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n"
+        "Content-Length: 5\r\n\r\nhello",
+        "POST /v1/traces HTTP/1.1\r\nbad header\r\n\r\n",
+    };
+    fixture f;
+    fixture_start(&f, SS_TRANSPORT_HTTP);
+    for (size_t i = 0; i < sizeof inputs / sizeof inputs[0]; i++) {
+        restart(&f);
+        feed(&f, inputs[i]);
+        const ss_buffer *output = &f.connection->output;
+        if (f.is_open || output->length < 12 || memcmp(output->data, "HTTP/1.1 400", 12) != 0) {
+            fprintf(stderr, "input %zu: open %d, %zu bytes of output\n", i, f.is_open, output->length);
+            CHECK(false);
+        }
+        CHECK_EQUAL(i + 1, f.scratch.stats.protocol_errors);
+    }
+    CHECK_EQUAL(0, f.n_accepted);
+    fixture_stop(&f);
+    CHECK_EQUAL(0, fake_held_bytes);
+}
+
+static void test_header_limit(void) {
+    fixture f;
+    fixture_start(&f, SS_TRANSPORT_HTTP);
+    feed(&f, "POST /v1/traces HTTP/1.1\r\n");
+    for (int i = 0; i < 5000 && f.is_open; i++) {
+        feed(&f, "x-filler: 0123456789\r\n");
+    }
+    CHECK(!f.is_open);
+    EXPECT(&f, "HTTP/1.1 431 Request Header Fields Too Large\r\nContent-Type: text/plain; charset=utf-8\r\n"
+               "Connection: close\r\nContent-Length: 29\r\n\r\nrequest headers are too large");
+    fixture_stop(&f);
+}
+
+static void test_timeouts(void) {
+    fixture f;
+    fixture_start(&f, SS_TRANSPORT_HTTP);
+    f.listener.config.read_timeout_ns = SECOND_NS;
+    feed(&f, "POST /v1/traces HTTP/1.1\r\nContent-Le");
+    fixture_tick(&f, SECOND_NS / 2);
+    CHECK(f.is_open);
+    feed(&f, "ngth: 5\r\n");
+    fixture_tick(&f, SECOND_NS / 2 + 1);
+    CHECK(!f.is_open);
+    EXPECT(&f, "HTTP/1.1 408 Request Timeout\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n"
+               "Content-Length: 19\r\n\r\n408 Request Timeout");
+    restart(&f);
+    f.connection->active_ns = f.scratch.now_ns;
+    fixture_tick(&f, 10ull * SECOND_NS); /* no request at hand: only idle */
+    CHECK(f.is_open);
+    f.listener.config.idle_timeout_ns = 11ull * SECOND_NS;
+    fixture_tick(&f, 2ull * SECOND_NS);
+    CHECK(!f.is_open);
+    EXPECT(&f, "");
+    fixture_stop(&f);
+}
+
+static void test_drain(void) {
+    fixture f;
+    fixture_start(&f, SS_TRANSPORT_HTTP);
+    CHECK(!f.connection->protocol->drain(f.connection)); /* idle: nothing to wait for */
+    restart(&f);
+    feed(&f, "POST /v1/traces HTTP/1.1\r\nContent-Type: application/x-protobuf\r\nContent-Length: 5\r\n\r\nhel");
+    CHECK(f.connection->protocol->drain(f.connection));
+    feed(&f, "lo");
+    EXPECT(&f,
+           "HTTP/1.1 200 OK\r\nContent-Type: application/x-protobuf\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
+    CHECK(!f.is_open);
+    CHECK_EQUAL(1, f.n_accepted);
+    fixture_stop(&f);
+}
+
+static void expect_admin_at(int line, fixture *f, const char *method, const char *path, const char *query) {
+    ss_admin_request request = {0};
+    if (!ss_admin_pop(&f->service.admin, &request) || request.token != f->connection->admin_token ||
+        strcmp(method, request.method) != 0 || strcmp(path, request.path) != 0 || strcmp(query, request.query) != 0) {
+        fprintf(stderr, "line %d: got %s %s ? %s\n", line, request.method, request.path, request.query);
+        CHECK(false);
+    }
+}
+
+/* Two requests at once to an admin listener: the second waits for the reply to the first. */
+static void test_admin(void) {
+    fixture f;
+    ss_admin_request none;
+    fixture_start(&f, SS_TRANSPORT_HTTP);
+    f.listener.config.is_admin = true;
+    feed(&f, "GET /metrics?name=x HTTP/1.1\r\nHost: x\r\n\r\nHEAD /health? HTTP/1.1\r\nHost: x\r\n\r\n");
+    EXPECT(&f, "");
+    expect_admin_at(__LINE__, &f, "GET", "/metrics", "name=x");
+    CHECK(!ss_admin_pop(&f.service.admin, &none));
+    CHECK(ss_http1_reply(f.connection, 200, "text/plain", (const uint8_t *)"up 1\n", 5));
+    EXPECT(&f, "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 5\r\n\r\nup 1\n");
+    expect_admin_at(__LINE__, &f, "HEAD", "/health", "");
+    CHECK(ss_http1_reply(f.connection, 503, "application/json", (const uint8_t *)"{}", 2));
+    EXPECT(&f, "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n");
+    feed(&f, "POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 3\r\n\r\nabc");
+    CHECK(f.is_open);
+    expect_admin_at(__LINE__, &f, "POST", "/", "");
+    CHECK(!ss_http1_reply(f.connection, 200, "text/plain", (const uint8_t *)"", 0));
+    EXPECT(&f, "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
+    restart(&f);
+    char longer[700] = "GET /";
+    memset(longer + 5, 'x', 600);
+    memcpy(longer + 605, " HTTP/1.1\r\nHost: x\r\n\r\n", 22);
+    feed(&f, longer);
+    CHECK(!ss_admin_pop(&f.service.admin, &none));
+    CHECK(f.connection->output.length > 12 && memcmp(f.connection->output.data, "HTTP/1.1 404", 12) == 0);
+    feed(&f, "GET /left HTTP/1.1\r\nHost: x\r\n\r\n"); /* gone before the reply */
+    fixture_stop(&f);
+}
+
+int main(void) {
+    test_signals_and_payloads();
+    test_refusals();
+    test_verdicts();
+    test_encodings();
+    test_every_cut();
+    test_too_large_stops_the_read();
+    test_expect_continue();
+    test_keep_alive();
+    test_malformed();
+    test_header_limit();
+    test_timeouts();
+    test_drain();
+    test_admin();
+    return check_finish();
+}

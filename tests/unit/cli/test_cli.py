@@ -1,0 +1,319 @@
+"""The command line, from arguments to exit code."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import types
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+import collector.cli
+from collector.cli import Options, read_options
+from collector.cli.commands import invoke
+from collector.config.document import Document
+from collector.registry import Registry
+
+FAKES = Path(__file__).parents[1] / "config"
+GOOD = """
+receivers: {otlp: {protocols: {grpc: {}}}}
+exporters: {otlp_http: {endpoint: "http://${env:HOST:-b}", headers: {token: s3cret}}}
+service: {pipelines: {traces: {receivers: [otlp], exporters: [otlp_http]}}}
+"""
+UNUSED = "yaml:processors: {batch: {}}"
+
+
+@pytest.fixture(autouse=True)
+def _fake_components(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(FAKES))
+    monkeypatch.setattr(Registry.__init__, "__defaults__", ("spansieve_fakes",))
+
+
+@pytest.fixture
+def good(tmp_path: Path) -> str:
+    """Path of a configuration without problems."""
+    path = tmp_path / "good.yaml"
+    path.write_text(GOOD)
+    return str(path)
+
+
+@pytest.fixture
+def service(monkeypatch: pytest.MonkeyPatch) -> list[Document]:
+    """Stand in for the service: load once, keep the document, end with code 7."""
+    documents: list[Document] = []
+
+    def run(load: Callable[[], Document]) -> int:
+        documents.append(load())
+        return 7
+
+    module = types.ModuleType("collector.service.run")
+    module.run = run  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "collector.service.run", module)
+    return documents
+
+
+def main(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    """Return the exit code of spansieve with arguments."""
+    monkeypatch.setattr(sys, "argv", ["spansieve", *arguments])
+    with pytest.raises(SystemExit) as caught:
+        collector.cli.main()
+    return int(caught.value.code or 0)
+
+
+class TestOptions:
+    """The plain run is read without click, and must be read alike."""
+
+    def test_options_are_read_in_both_forms(self) -> None:
+        """`--config X` and `--config=X`, several times, in order."""
+        assert read_options(
+            ["--config", "a", "--set=x.y=1", "--config=b", "--feature-gates", "-c"]
+        ) == Options(("a", "b"), ("x.y=1",), ("-c",))
+
+    @pytest.mark.parametrize(
+        "arguments",
+        [[], ["validate"], ["--config"], ["--config", "a", "--help"], ["--set", "a=1"], ["--conf=a"]],
+    )
+    def test_everything_else_is_left_to_click(self, arguments: list[str]) -> None:
+        """Other commands, help and mistakes."""
+        assert read_options(arguments) is None
+
+    @given(
+        st.lists(
+            st.tuples(
+                st.sampled_from(["--config", "--set", "--feature-gates"]), st.text(max_size=5), st.booleans()
+            ),
+            max_size=4,
+        )
+    )
+    def test_click_reads_the_same(self, given_options: list[tuple[str, str, bool]]) -> None:
+        """Whatever is read without click, click reads as the same options."""
+        arguments = ["--config", "first"]
+        for flag, value, joined in given_options:
+            arguments += [f"{flag}={value}"] if joined else [flag, value]
+        seen: list[Options] = []
+        patch = pytest.MonkeyPatch()
+        patch.setattr("collector.cli.run.run", lambda options: seen.append(options) or 0)
+        with patch.context():
+            code = invoke(arguments)
+        patch.undo()
+        if code == 0:
+            assert seen == [read_options(arguments)]
+
+
+class TestRun:
+    """No command: run."""
+
+    def test_service_gets_the_document_and_gives_the_exit_code(
+        self, monkeypatch: pytest.MonkeyPatch, good: str, service: list[Document]
+    ) -> None:
+        """The configuration is loaded by the service, which says how it ended."""
+        assert main(monkeypatch, "--config", good, "--set", "exporters.otlp_http.queue_size=5") == 7
+        ((entry,),) = [document.exporters.values() for document in service]
+        assert entry.config.queue_size == 5
+
+    def test_faulty_configuration_ends_with_all_problems(
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        good: str,
+        service: list[Document],
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        """Exit code 1, one line a problem on stderr, nothing on stdout."""
+        override = "yaml:exporters: {otlp_http: {queue_size: x, nope: 1}}"
+        assert main(monkeypatch, f"--config={good}", "--config", override) == 1
+        output = capsys.readouterr()
+        assert output.out == ""
+        assert output.err.splitlines() == [
+            "Error: invalid configuration: exporters::otlp_http: has invalid keys: nope; valid keys: endpoint, "
+            + "compression, headers, queue_size (yaml:1)",
+            "Error: invalid configuration: exporters::otlp_http::queue_size: expected a whole number, got 'x' (yaml:1)",
+        ]
+        assert service == []
+
+    def test_feature_gates_are_accepted_with_a_note(
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        good: str,
+        service: list[Document],
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        """A command line made for the Collector works."""
+        assert main(monkeypatch, "--config", good, "--feature-gates=a,-b") == 7
+        assert (
+            capsys.readouterr().err
+            == "Warning: spansieve has no feature gates: a,-b accepted without effect\n"
+        )
+
+    @pytest.mark.parametrize("arguments", [[], ["--set", "a=1"], ["validate"], ["print-config"]])
+    def test_no_configuration_is_an_error(
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        service: list[Document],
+        capsys: pytest.CaptureFixture[str],
+        arguments: list[str],
+    ) -> None:
+        """Without --config there is nothing to do."""
+        assert main(monkeypatch, *arguments) == 1
+        assert "at least one config flag must be provided" in capsys.readouterr().err
+
+
+class TestValidate:
+    """`spansieve validate`."""
+
+    @pytest.mark.parametrize("order", [("validate", "--config"), ("--config", "validate")])
+    def test_good_configuration_is_silent(
+        self, good: str, capsys: pytest.CaptureFixture[str], order: tuple[str, str]
+    ) -> None:
+        """Exit code 0 and no word, options before or behind the command."""
+        arguments = (
+            ["validate", "--config", good] if order[0] == "validate" else ["--config", good, "validate"]
+        )
+        assert invoke(arguments) == 0
+        assert capsys.readouterr() == ("", "")
+
+    def test_options_on_both_sides_add_up(self, good: str, capsys: pytest.CaptureFixture[str]) -> None:
+        """Sources before the command come first."""
+        assert (
+            invoke(["--config", good, "validate", "--config", "yaml:exporters: {otlp_http: {nope: 1}}"]) == 1
+        )
+        assert "has invalid keys: nope" in capsys.readouterr().err
+
+    def test_warning_fails_only_when_strict(self, good: str, capsys: pytest.CaptureFixture[str]) -> None:
+        """An unused processor is told; --strict makes it a failure."""
+        arguments = ["validate", "--config", good, "--config", UNUSED]
+        assert invoke(arguments) == 0
+        assert invoke([*arguments, "--strict"]) == 1
+        (first, second) = capsys.readouterr().err.splitlines()
+        assert first == second
+        assert first.startswith("Warning: processors::batch: configured but not listed in any pipeline")
+
+    def test_same_faults_as_a_run(
+        self, good: str, service: list[Document], capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """What validate says, a run says."""
+        arguments = ["--config", good, "--set", "service.pipelines.logs.receivers=[x]"]
+        assert invoke(["validate", *arguments]) == 1
+        validated = capsys.readouterr().err
+        assert invoke(arguments) == 1
+        assert capsys.readouterr().err == validated != ""
+
+
+class TestPrintConfig:
+    """`spansieve print-config`."""
+
+    @pytest.mark.parametrize("command", ["print-config", "print-initial-config"])
+    def test_secrets_are_hidden_unless_asked_for(
+        self, good: str, capsys: pytest.CaptureFixture[str], command: str
+    ) -> None:
+        """Merged and expanded; redacted by default."""
+        assert invoke([command, "--config", good]) == 0
+        printed = yaml.safe_load(capsys.readouterr().out)
+        assert printed["exporters"]["otlp_http"] == {
+            "endpoint": "http://b",
+            "headers": {"token": "[REDACTED]"},
+        }
+        assert invoke([command, "--config", good, "--mode", "unredacted", "--format", "json"]) == 0
+        printed = json.loads(capsys.readouterr().out)
+        assert printed["exporters"]["otlp_http"]["headers"] == {"token": "s3cret"}
+
+    def test_faulty_configuration_is_printed_only_on_demand(
+        self, good: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """Problems are told first; --validate=false shows what is there."""
+        arguments = ["print-config", "--config", good, "--set", "exporters.nope.password=s3cret"]
+        assert invoke(arguments) == 1
+        output = capsys.readouterr()
+        assert output.out == ""
+        assert 'unknown type: "nope"' in output.err
+        assert invoke([*arguments, "--validate=false"]) == 0
+        assert yaml.safe_load(capsys.readouterr().out)["exporters"]["nope"] == {"password": "[REDACTED]"}
+
+    def test_what_is_printed_loads_again(self, good: str, capsys: pytest.CaptureFixture[str]) -> None:
+        """The unredacted output is a configuration."""
+        assert invoke(["print-config", "--config", good, "--mode=unredacted"]) == 0
+        assert invoke(["validate", "--config", f"yaml:{capsys.readouterr().out}"]) == 0
+
+
+class TestComponents:
+    """`spansieve components`."""
+
+    def test_components_are_listed_with_their_stability(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """Each once, under its current name, by signal; what cannot be loaded says why."""
+        assert invoke(["components"]) == 0
+        listing = yaml.safe_load(capsys.readouterr().out)
+        assert listing["buildinfo"]["command"] == "spansieve"
+        assert listing["exporters"] == [
+            {
+                "name": "debug",
+                "module": "spansieve_fakes.exporters.debug",
+                "stability": {"traces": "Beta", "metrics": "Beta", "logs": "Beta"},
+            },
+            {
+                "name": "kafka",
+                "unavailable": "needs the module 'spansieve_no_such_module', which is not installed",
+            },
+            {
+                "name": "otlp_http",
+                "module": "spansieve_fakes.exporters.otlp_http",
+                "deprecated_names": ["otlphttp"],
+                "stability": {"traces": "Beta", "metrics": "Beta", "logs": "Beta"},
+            },
+        ]
+        assert listing["processors"][1]["stability"] == {"traces": "Alpha"}
+        assert listing["connectors"][0]["stability"]["traces-to-traces"] == "Beta"
+        assert listing["extensions"][0]["stability"] == {"extension": "Beta"}
+        assert [provider["scheme"] for provider in listing["providers"]] == ["env", "file", "yaml"]
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--nope"], ["nope"], ["validate", "--config"], ["print-config", "--format", "x"]]
+)
+def test_wrong_usage_ends_with_1(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """Every error has exit code 1, as the Collector's."""
+    assert invoke(arguments) == 1
+    assert "Error: " in capsys.readouterr().err
+
+
+def test_module_tells_its_version() -> None:
+    """`python -m collector --version` is a command line like any other."""
+    result = subprocess.run(
+        [sys.executable, "-m", "collector", "--version"], capture_output=True, text=True, check=True
+    )
+    assert result.stdout.startswith("spansieve version ")
+
+
+def test_run_imports_only_what_it_needs(good: str) -> None:
+    """Start-up time and resident memory depend on what is not imported."""
+    script = (
+        "import sys, types\n"
+        "service = types.ModuleType('collector.service.run')\n"
+        "service.run = lambda load: print(*sys.modules) if load() else 0\n"
+        "sys.modules['collector.service.run'] = service\n"
+        f"sys.path.insert(0, {str(FAKES)!r})\n"
+        "from collector.registry import Registry\n"
+        "Registry.__init__.__defaults__ = ('spansieve_fakes',)\n"
+        f"sys.argv = ['spansieve', '--config', {good!r}]\n"
+        "from collector.cli import main\n"
+        "main()\n"
+    )
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    heavy = {
+        "click",
+        "asyncio",
+        "difflib",
+        "json",
+        "socket",
+        "http",
+        "urllib",
+        "importlib.metadata",
+        "numpy",
+        "subprocess",
+    }
+    assert heavy & set(result.stdout.split()) == set()
+    assert "collector.config.readers" not in result.stdout.split()

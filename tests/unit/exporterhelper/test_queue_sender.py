@@ -1,0 +1,302 @@
+"""The sending queue: native queue, real threads, attempts under the test's control."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from collector.config.fields import Duration
+from collector.errors import PermanentError, Refused, RetryableError
+from collector.exporterhelper.queue import QueueConfig, QueueSender, Sizer
+from collector.exporterhelper.request import Request, Sent
+from collector.exporterhelper.retry import RetryConfig
+from collector.exporterhelper.timeout import attempt_limit_s
+from collector.ids import Signal
+from tests.unit.exporterhelper.support import (
+    Recorder,
+    logs,
+    metrics,
+    push,
+    settings,
+    traces,
+    values,
+    wait_until,
+)
+
+NO_RETRY = RetryConfig(enabled=False)
+
+
+class Backend:
+    """Takes requests, fails as told, or holds them until released."""
+
+    def __init__(self) -> None:
+        self.open = threading.Event()
+        self.open.set()
+        self.taken: list[bytes] = []
+        self.limits: list[float | None] = []
+        self.error: Exception | None = None
+        self.result = Sent(7)
+        self.most_at_once = 0
+        self._at_once = 0
+        self._lock = threading.Lock()
+
+    def send(self, request: Request, limit_s: float | None) -> Sent:
+        """Be an exporter's send function."""
+        with self._lock:
+            self._at_once += 1
+            self.most_at_once = max(self.most_at_once, self._at_once)
+            self.taken.append(bytes(request.view))
+            self.limits.append(limit_s)
+        try:
+            self.open.wait(20)
+            if self.error is not None:
+                raise self.error
+            return self.result
+        finally:
+            with self._lock:
+                self._at_once -= 1
+
+
+class Scene:
+    """A queue sender in front of a backend."""
+
+    def __init__(
+        self,
+        signal: Signal = Signal.TRACES,
+        queue: QueueConfig | None = None,
+        retry: RetryConfig = NO_RETRY,
+        timeout_s: float = 5.0,
+    ) -> None:
+        self.recorder = Recorder()
+        self.backend = Backend()
+        self.settings = settings(signal, self.recorder)
+        self.sender = QueueSender(
+            self.settings,
+            self.backend.send,
+            queue=queue or QueueConfig(),
+            retry=retry,
+            timeout_s=timeout_s,
+            abort=self.backend.open.set,
+        )
+        self._is_shut_down = False
+
+    def push(self, *requests: bytes) -> None:
+        """Push requests as a pipeline would."""
+        push(self.sender.consumer, self.settings.runtime, *requests)
+
+    def value(self, name: str) -> float:
+        """Return the value of the instrument otelcol_exporter_<name> or spansieve_exporter_<name>."""
+        found = values(self.sender.samples())
+        return found.get(f"otelcol_exporter_{name}", found.get(f"spansieve_exporter_{name}", -1.0))
+
+
+@pytest.fixture
+def scene() -> Iterator[Scene]:
+    """A started traces exporter with default queue and no retry."""
+    made = Scene()
+    made.sender.start()
+    yield made
+    made.backend.open.set()
+    made.sender.shutdown(5)
+
+
+def test_requests_are_sent_as_they_came_and_counted(scene: Scene) -> None:
+    """Bytes, items, wire bytes and uncompressed bytes are all accounted for."""
+    requests = [traces(3), traces(4)]
+    scene.push(*requests)
+    wait_until(lambda: scene.value("sent_spans") == 7)
+    assert sorted(scene.backend.taken) == sorted(requests)
+    assert scene.value("sent_bytes") == 14
+    assert scene.value("uncompressed_bytes") == sum(map(len, requests))
+    assert scene.value("queue_size") == 0
+    assert scene.value("queue_capacity") == 1000
+    assert scene.value("in_flight_requests") == 0
+    assert scene.backend.limits == [5.0, 5.0]
+
+
+@pytest.mark.parametrize(
+    ("signal", "request_bytes", "name", "items"),
+    [
+        (Signal.TRACES, traces(2), "sent_spans", 2),
+        (Signal.METRICS, metrics(), "sent_metric_points", 2),
+        (Signal.LOGS, logs(), "sent_log_records", 1),
+    ],
+)
+def test_items_are_named_after_the_signal(
+    signal: Signal, request_bytes: bytes, name: str, items: int
+) -> None:
+    """Each signal counts its own items under the Collector's name and labels."""
+    made = Scene(signal)
+    made.sender.start()
+    made.push(request_bytes)
+    wait_until(lambda: made.value(name) == items)
+    made.sender.shutdown(5)
+    labels = {sample.instrument.name: sample.labels for sample in made.sender.samples()}
+    assert labels[f"otelcol_exporter_{name}"] == (("exporter", "test"),)
+    assert labels["otelcol_exporter_queue_size"] == (("exporter", "test"), ("data_type", signal.value))
+
+
+def test_threads_are_added_up_to_num_consumers_while_all_are_busy() -> None:
+    """An idle exporter has one thread, a busy one num_consumers at most."""
+    made = Scene(queue=QueueConfig(num_consumers=3))
+    made.backend.open.clear()
+    made.sender.start()
+    prefix = "test-traces-"
+    assert sum(thread.name.startswith(prefix) for thread in threading.enumerate()) == 1
+    made.push(*[traces() for _ in range(8)])
+    wait_until(lambda: len(made.backend.taken) == 3)
+    assert made.value("in_flight_requests") == 3
+    assert made.value("queue_size") == 8
+    made.backend.open.set()
+    wait_until(lambda: made.value("sent_spans") == 8)
+    assert made.backend.most_at_once == 3
+    made.sender.shutdown(5)
+
+
+def test_full_queue_refuses_and_counts() -> None:
+    """A queue without room answers retryably and counts the items that found none."""
+    made = Scene(queue=QueueConfig(num_consumers=1, queue_size=2))
+    made.push(traces(1), traces(1))
+    with pytest.raises(Refused, match="sending queue is full"):
+        made.push(traces(5))
+    assert made.value("enqueue_failed_spans") == 5
+    made.sender.start()
+    made.sender.shutdown(5)
+    assert made.value("sent_spans") == 2
+
+
+def test_queue_size_is_in_units_of_the_sizer() -> None:
+    """sizer: items counts items."""
+    made = Scene(queue=QueueConfig(queue_size=10, sizer=Sizer.ITEMS))
+    made.push(traces(6))
+    assert (made.value("queue_size"), made.value("queue_capacity")) == (6, 10)
+    with pytest.raises(Refused):
+        made.push(traces(5))
+    made.sender.start()
+    made.sender.shutdown(5)
+
+
+def test_disabled_queue_has_a_place_for_each_consumer() -> None:
+    """enabled: false refuses what no consumer could take at once."""
+    made = Scene(queue=QueueConfig(enabled=False, num_consumers=2))
+    made.push(traces(), traces())
+    with pytest.raises(Refused):
+        made.push(traces())
+    made.sender.start()
+    made.sender.shutdown(5)
+    assert made.value("sent_spans") == 2
+
+
+def test_final_failure_is_counted_once_and_logged(scene: Scene) -> None:
+    """A request that cannot be delivered is one failure, with the Collector's text and the hint."""
+    scene.backend.error = RetryableError("down")
+    scene.push(traces(4))
+    wait_until(lambda: scene.value("send_failed_spans") == 4)
+    event = (
+        "Exporting failed. Dropping data."
+        " Try enabling retry_on_failure config option to retry on retryable errors."
+    )
+    wait_until(lambda: event in scene.recorder.events())
+    assert scene.recorder.fields(event) == {"error": "down", "dropped_items": 4}
+    assert scene.value("sent_spans") == 0
+
+
+def test_permanent_failure_has_no_hint(scene: Scene) -> None:
+    """Retry would not have helped, so it is not advised."""
+    scene.backend.error = PermanentError("bad")
+    scene.push(traces())
+    wait_until(lambda: "Exporting failed. Dropping data." in scene.recorder.events())
+
+
+def test_unexpected_exception_is_a_failure_and_the_thread_lives_on(scene: Scene) -> None:
+    """A bug in an exporter loses a request, not the exporter."""
+    scene.backend.error = ZeroDivisionError("oops")
+    scene.push(traces(2))
+    wait_until(lambda: scene.value("send_failed_spans") == 2)
+    scene.backend.error = None
+    scene.push(traces(3))
+    wait_until(lambda: scene.value("sent_spans") == 3)
+
+
+def test_partial_success_counts_as_sent_and_is_told() -> None:
+    """B29: all items are sent, the rejected ones have a counter of ours, the message is logged, nothing is retried."""
+    made = Scene(retry=RetryConfig())
+    made.backend.result = Sent(7, 3, "x")
+    made.sender.start()
+    made.push(traces(10))
+    wait_until(lambda: "Partial success response" in made.recorder.events())
+    made.sender.shutdown(5)
+    assert made.recorder.fields("Partial success response") == {"message": "x", "dropped_spans": 3}
+    assert (made.value("sent_spans"), made.value("rejected_items"), len(made.backend.taken)) == (10, 3, 1)
+
+
+def test_shutdown_sends_what_is_queued() -> None:
+    """B51: five items in the queue and a healthy backend: all are sent."""
+    made = Scene(queue=QueueConfig(num_consumers=2))
+    made.push(*[traces() for _ in range(5)])
+    made.sender.start()
+    made.sender.shutdown(20)
+    assert (made.value("sent_spans"), made.value("send_failed_spans")) == (5, 0)
+
+
+def test_shutdown_tries_each_request_once_without_back_off() -> None:
+    """B51: with a dead backend each request is tried once, and back-offs in flight end at once."""
+    hour = RetryConfig(
+        initial_interval=Duration(3600.0), max_interval=Duration(3600.0), max_elapsed_time=Duration(0.0)
+    )
+    made = Scene(queue=QueueConfig(num_consumers=1), retry=hour)
+    made.backend.error = RetryableError("down")
+    requests = [traces(1, f"span {number}") for number in range(5)]
+    made.push(*requests)
+    made.sender.start()
+    event = "Exporting failed. Will retry the request after interval."
+    wait_until(lambda: event in made.recorder.events())
+    started = time.monotonic()
+    made.sender.shutdown(20)
+    assert time.monotonic() - started < 10
+    assert sorted(made.backend.taken) == sorted(requests)
+    assert (made.value("sent_spans"), made.value("send_failed_spans"), made.value("queue_size")) == (0, 5, 0)
+
+
+def test_shutdown_gives_up_at_its_deadline_and_counts_the_rest() -> None:
+    """A backend that hangs holds shutdown no longer than told; every item is counted, as failed."""
+    made = Scene(queue=QueueConfig(num_consumers=1))
+    made.backend.open.clear()  # set by abort
+    made.backend.error = RetryableError("cut off")
+    made.push(*[traces() for _ in range(5)])
+    made.sender.start()
+    wait_until(lambda: len(made.backend.taken) == 1)
+    started = time.monotonic()
+    made.sender.shutdown(0.2)
+    assert time.monotonic() - started < 5
+    assert len(made.backend.taken) == 1
+    assert (made.value("sent_spans"), made.value("send_failed_spans")) == (0, 5)
+
+
+def test_shutdown_without_start_counts_what_was_queued() -> None:
+    """Nothing disappears uncounted when start never came; a second shutdown changes nothing."""
+    made = Scene()
+    made.push(traces(3))
+    made.sender.shutdown(0.1)
+    made.sender.shutdown(0.1)
+    assert made.value("send_failed_spans") == 3
+
+
+@pytest.mark.parametrize(
+    ("timeout_s", "left_s", "limit_s"), [(5, None, 5), (0, None, None), (5, 2, 2), (0, 2, 2), (5, 9, 5)]
+)
+def test_attempts_are_limited_by_timeout_and_shutdown(
+    timeout_s: float, left_s: float | None, limit_s: float | None
+) -> None:
+    """The nearer of both ends an attempt; 0 is no timeout."""
+    assert attempt_limit_s(timeout_s, left_s) == limit_s
+
+
+def test_refuses_what_it_cannot_do() -> None:
+    """wait_for_result and storage are problems with a way out, not silence."""
+    config = QueueConfig(wait_for_result=True, storage="file_storage")
+    assert [field for field, _ in config.problems()] == ["wait_for_result", "storage"]
+    assert list(QueueConfig().problems()) == []

@@ -1,0 +1,153 @@
+"""The file exporter: what is in the file afterwards."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zstandard
+
+from collector.errors import StartError
+from collector.exporters.file import Compression, Config, File, Format, RecordFile, Rotation
+from collector.ids import Signal
+from tests.unit.exporterhelper.support import Recorder, logs, push, settings, traces, values
+
+
+def _write(path: Path, *requests: bytes, signal: Signal = Signal.TRACES, **keys: Any) -> dict[str, float]:
+    """Run an exporter over requests; return its samples."""
+    made = settings(signal, Recorder())
+    exporter = File(Config(path=str(path), **keys), made)
+    exporter.start()
+    push(exporter.consumer, made.runtime, *requests)
+    exporter.shutdown(20)
+    return values(exporter.samples())
+
+
+def _records(path: Path) -> list[bytes]:
+    data, records = path.read_bytes(), []
+    while data:
+        length = int.from_bytes(data[:4], "big")
+        records.append(data[4 : 4 + length])
+        data = data[4 + length :]
+    return records
+
+
+def test_json_lines_in_order(tmp_path: Path) -> None:
+    """One line a request, in the order in which they came."""
+    path = tmp_path / "out.jsonl"
+    sampled = _write(path, *[traces(1, f"span {number}") for number in range(20)])
+    lines = path.read_text().splitlines()
+    names = [json.loads(line)["resourceSpans"][0]["scopeSpans"][0]["spans"][0]["name"] for line in lines]
+    assert names == [f"span {number}" for number in range(20)]
+    assert sampled["otelcol_exporter_sent_spans"] == 20
+    assert sampled["spansieve_exporter_sent_bytes"] == path.stat().st_size
+
+
+def test_proto_records_are_length_prefixed(tmp_path: Path) -> None:
+    """A 4-byte big-endian length, then the request as it came."""
+    requests = [traces(1), traces(300)]
+    _write(tmp_path / "out", *requests, format=Format.PROTO)
+    assert _records(tmp_path / "out") == requests
+
+
+@pytest.mark.parametrize("written", list(Format))
+def test_zstd_records_are_frames(tmp_path: Path, written: Format) -> None:
+    """With compression each record is one zstd frame, also for JSON."""
+    request = traces(300)
+    sampled = _write(tmp_path / "out", request, request, format=written, compression=Compression.ZSTD)
+    frames = _records(tmp_path / "out")
+    plain = [zstandard.ZstdDecompressor().decompressobj().decompress(frame) for frame in frames]
+    assert len(frames) == 2
+    if written is Format.PROTO:
+        assert plain == [request, request]
+    else:
+        assert len(json.loads(plain[0])["resourceSpans"][0]["scopeSpans"][0]["spans"]) == 300
+    assert sampled["spansieve_exporter_sent_bytes"] < len(request)
+
+
+def test_append_keeps_what_is_there(tmp_path: Path) -> None:
+    """append: true adds; the default empties."""
+    path = tmp_path / "out"
+    _write(path, traces())
+    _write(path, traces(), append=True)
+    assert len(path.read_text().splitlines()) == 2
+    _write(path, traces())
+    assert len(path.read_text().splitlines()) == 1
+
+
+def test_exporters_of_one_path_share_the_file(tmp_path: Path) -> None:
+    """Traces and logs in one file; the second to start does not empty it, the first to stop does not close it."""
+    config = Config(path=str(tmp_path / "out"))
+    made = {signal: settings(signal, Recorder()) for signal in (Signal.TRACES, Signal.LOGS)}
+    first, second = File(config, made[Signal.TRACES]), File(config, made[Signal.LOGS])
+    first.start()
+    push(first.consumer, made[Signal.TRACES].runtime, traces())
+    second.start()
+    first.shutdown(20)
+    push(second.consumer, made[Signal.LOGS].runtime, logs())
+    second.shutdown(20)
+    keys = [next(iter(json.loads(line))) for line in (tmp_path / "out").read_text().splitlines()]
+    assert keys == ["resourceSpans", "resourceLogs"]
+
+
+def test_missing_folder_cannot_start(tmp_path: Path) -> None:
+    """The error names the path and the reason; shutdown is safe after it."""
+    exporter = File(Config(path=str(tmp_path / "none" / "out")), settings(Signal.TRACES, Recorder()))
+    with pytest.raises(StartError, match="cannot write .*No such file or directory"):
+        exporter.start()
+    exporter.shutdown(1)
+
+
+def test_rotation_starts_a_new_file_before_the_limit(tmp_path: Path) -> None:
+    """No file grows over max_megabytes, no record is split, surplus backups go, other files stay."""
+    other = tmp_path / "out-keep.txt"
+    other.write_text("mine")
+    file = RecordFile(
+        str(tmp_path / "out.txt"), append=False, rotation=Rotation(max_megabytes=1, max_backups=2)
+    )
+    for number in range(8):
+        file.write(bytes([number]) * 600_000)
+    file.close()
+    backups = sorted(path for path in tmp_path.iterdir() if path not in (other, tmp_path / "out.txt"))
+    assert [path.read_bytes()[0] for path in backups] == [5, 6]
+    assert (tmp_path / "out.txt").read_bytes() == b"\x07" * 600_000
+    assert other.read_text() == "mine"
+
+
+def test_failed_write_leaves_no_half_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that fills up in the middle of a record costs that record, not the ones around it."""
+    file = RecordFile(str(tmp_path / "out"), append=False, rotation=None)
+    file.write(b"first\n")
+    real_write = os.write
+    calls: list[int] = []
+
+    def fail_second_time(fd: int, data: Any) -> int:
+        calls.append(len(data))
+        if len(calls) == 2:
+            raise OSError(28, "No space left on device")
+        return real_write(fd, bytes(data)[:3])
+
+    monkeypatch.setattr(os, "write", fail_second_time)
+    with pytest.raises(OSError, match="No space left"):
+        file.write(b"second\n")
+    monkeypatch.setattr(os, "write", real_write)
+    file.write(b"third\n")
+    file.close()
+    assert (tmp_path / "out").read_bytes() == b"first\nthird\n"
+
+
+@pytest.mark.parametrize(
+    ("config", "fields"),
+    [
+        (Config(), ["path"]),
+        (Config(path="x"), []),
+        (Config(path="x", append=True, compression=Compression.ZSTD), ["append"]),
+        (Config(path="x", append=True, rotation=Rotation()), ["append"]),
+    ],
+)
+def test_problems_name_the_key(config: Config, fields: list[str]) -> None:
+    """The Collector's rules."""
+    assert [field for field, _ in config.problems()] == fields

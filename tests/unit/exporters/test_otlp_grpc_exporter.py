@@ -1,0 +1,334 @@
+"""The gRPC exporter against grpcio servers: an independent implementation of the other side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent import futures
+from typing import Any
+
+import grpc
+import pytest
+from google.protobuf.duration_pb2 import Duration as DurationMessage
+from google.rpc import error_details_pb2, status_pb2
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
+
+from collector.config.fields import Duration, Secret
+from collector.errors import PermanentError, RetryableError
+from collector.exporterhelper.retry import RetryConfig
+from collector.exporters.otlp_grpc import (
+    TLS,
+    Compression,
+    Config,
+    InvalidEndpoint,
+    OtlpGrpc,
+    _failure,
+    parse_endpoint,
+)
+from collector.ids import Signal
+from collector.native.client import Client, ExportResult
+from tests.unit.exporterhelper.support import (
+    Recorder,
+    logs,
+    metrics,
+    push,
+    settings,
+    traces,
+    values,
+    wait_until,
+)
+
+Answer = Callable[[bytes, grpc.ServicerContext], bytes]
+
+
+class Server(grpc.GenericRpcHandler):
+    """A grpcio server that keeps what it is sent, as bytes, and answers as told."""
+
+    def __init__(self, *options: tuple[str, Any]) -> None:
+        self.calls: list[tuple[str, bytes, dict[str, Any]]] = []
+        self.answer: Answer = lambda request, context: b""
+        self.serves = True
+        self._pool = futures.ThreadPoolExecutor(4)
+        self._server = grpc.server(self._pool, options=options)
+        self._server.add_generic_rpc_handlers([self])
+        self.port = self._server.add_insecure_port("127.0.0.1:0")
+        self._server.start()
+
+    def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler | None:
+        """Be grpcio's handler: any method, bytes in and out."""
+        if not self.serves:
+            return None
+
+        def handle(request: bytes, context: grpc.ServicerContext) -> bytes:
+            self.calls.append((details.method, request, dict(details.invocation_metadata)))
+            return self.answer(request, context)
+
+        return grpc.unary_unary_rpc_method_handler(handle)
+
+    def stop(self) -> None:
+        """End the server and its threads."""
+        self._server.stop(None).wait()
+        self._pool.shutdown()
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    """A running server."""
+    made = Server()
+    yield made
+    made.stop()
+
+
+class Scene:
+    """A started exporter that sends to a server."""
+
+    def __init__(self, port: int, signal: Signal = Signal.TRACES, **keys: Any) -> None:
+        self.recorder = Recorder()
+        self.settings = settings(signal, self.recorder)
+        keys.setdefault("retry_on_failure", RetryConfig(enabled=False))
+        config = Config(endpoint=f"127.0.0.1:{port}", tls=TLS(insecure=True), timeout=Duration(20.0), **keys)
+        self.exporter = OtlpGrpc(config, self.settings)
+        self.exporter.start()
+
+    def push(self, *requests: bytes) -> None:
+        """Push requests as a pipeline would."""
+        push(self.exporter.consumer, self.settings.runtime, *requests)
+
+    def values(self) -> dict[str, float]:
+        """Return the exporter's samples by name."""
+        return values(self.exporter.samples())
+
+
+@pytest.fixture
+def scene(server: Server) -> Iterator[Scene]:
+    """An exporter of plain requests."""
+    made = Scene(server.port, compression=Compression.NONE)
+    yield made
+    made.exporter.shutdown(5)
+
+
+@pytest.mark.parametrize(
+    ("signal", "request_bytes", "method"),
+    [
+        (Signal.TRACES, traces(), "/opentelemetry.proto.collector.trace.v1.TraceService/Export"),
+        (Signal.METRICS, metrics(), "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export"),
+        (Signal.LOGS, logs(), "/opentelemetry.proto.collector.logs.v1.LogsService/Export"),
+    ],
+)
+def test_each_signal_has_its_service(
+    server: Server, signal: Signal, request_bytes: bytes, method: str
+) -> None:
+    """The request arrives byte for byte, with our user agent and the configured metadata."""
+    made = Scene(server.port, signal, compression=Compression.NONE, headers={"X-Tenant": Secret("blue")})
+    made.push(request_bytes)
+    made.exporter.shutdown(20)
+    ((called, received, metadata),) = server.calls
+    assert (called, received) == (method, request_bytes)
+    assert metadata["x-tenant"] == "blue"
+    assert metadata["user-agent"].startswith("spansieve/")
+
+
+def test_large_requests_flow(server: Server) -> None:
+    """4 MiB through the peer's default windows, several at once."""
+    made = Scene(server.port, compression=Compression.NONE)
+    request = traces(4, "x" * 1_000_000)
+    made.push(*[request] * 6)
+    made.exporter.shutdown(30)
+    assert [len(received) for _, received, _ in server.calls] == [len(request)] * 6
+    assert made.values()["spansieve_exporter_sent_bytes"] > 6 * len(request)
+
+
+def test_gzip_is_understood(server: Server) -> None:
+    """grpcio decodes what we compress."""
+    made = Scene(server.port, compression=Compression.GZIP)
+    request = traces(100)
+    made.push(request)
+    made.exporter.shutdown(20)
+    assert server.calls[0][1] == request
+    sampled = made.values()
+    assert sampled["spansieve_exporter_sent_bytes"] < len(request) / 2
+    assert sampled["spansieve_exporter_uncompressed_bytes"] == len(request)
+
+
+def test_unknown_compression_falls_back_and_is_remembered(server: Server) -> None:
+    """grpcio knows no zstd: the first request goes as gzip in the end, and so do all later ones at once."""
+    made = Scene(server.port)
+    made.push(traces(1, "a"))
+    wait_until(lambda: made.values()["otelcol_exporter_sent_spans"] == 1)
+    made.push(traces(1, "b"))
+    wait_until(lambda: made.values()["otelcol_exporter_sent_spans"] == 2)
+    made.exporter.shutdown(20)
+    assert [request for _, request, _ in server.calls] == [traces(1, "a"), traces(1, "b")]
+    fields = made.recorder.fields("compression not supported by the server")
+    assert fields == {"refused": "zstd", "using": "gzip"}
+    assert made.recorder.events().count("compression not supported by the server") == 1
+
+
+def test_missing_service_is_not_taken_for_a_missing_compression(server: Server) -> None:
+    """UNIMPLEMENTED for plain requests too: the data is refused for good and the compression stays."""
+    server.serves = False
+    made = Scene(server.port, compression=Compression.GZIP)
+    made.push(traces(2))
+    made.exporter.shutdown(20)
+    assert made.values()["otelcol_exporter_send_failed_spans"] == 2
+    assert "compression not supported by the server" not in made.recorder.events()
+    assert "Unimplemented" in made.recorder.fields("Exporting failed. Dropping data.")["error"]
+
+
+def test_partial_success_is_success(server: Server, scene: Scene) -> None:
+    """B29 over gRPC."""
+    response = ExportTraceServiceResponse()
+    response.partial_success.rejected_spans = 3
+    response.partial_success.error_message = "x"
+    server.answer = lambda request, context: bytes(response.SerializeToString())
+    scene.push(traces(10))
+    scene.exporter.shutdown(20)
+    sampled = scene.values()
+    assert sampled["otelcol_exporter_sent_spans"] == 10
+    assert sampled["spansieve_exporter_rejected_items"] == 3
+    assert scene.recorder.fields("Partial success response") == {"message": "x", "dropped_spans": 3}
+    assert len(server.calls) == 1
+
+
+def test_retryable_failure_is_retried_until_it_succeeds(server: Server) -> None:
+    """UNAVAILABLE twice, then success: sent once, failed never."""
+    retry = RetryConfig(initial_interval=Duration(0.001), max_interval=Duration(0.002))
+    made = Scene(server.port, compression=Compression.NONE, retry_on_failure=retry)
+
+    def answer(request: bytes, context: grpc.ServicerContext) -> bytes:
+        if len(server.calls) < 3:
+            context.abort(grpc.StatusCode.UNAVAILABLE, "not yet: 100% caf\u00e9")
+        return b""
+
+    server.answer = answer
+    made.push(traces(2))
+    wait_until(lambda: made.values()["otelcol_exporter_sent_spans"] == 2)
+    made.exporter.shutdown(20)
+    assert made.values()["otelcol_exporter_send_failed_spans"] == 0
+    error = made.recorder.fields("Exporting failed. Will retry the request after interval.")["error"]
+    assert error == "rpc error: code = Unavailable desc = not yet: 100% caf\u00e9"
+
+
+def _abort_with_retry_info(request: bytes, context: grpc.ServicerContext) -> bytes:
+    status = status_pb2.Status(code=8, message="slow down")
+    delay = DurationMessage(seconds=2, nanos=500_000_000)
+    status.details.add().Pack(error_details_pb2.RetryInfo(retry_delay=delay))
+    context.set_trailing_metadata([("grpc-status-details-bin", status.SerializeToString())])
+    context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "slow down")
+    return b""
+
+
+def test_retry_info_arrives(server: Server) -> None:
+    """The delay in grpc-status-details-bin, as grpcio writes it."""
+    server.answer = _abort_with_retry_info
+    client = Client("127.0.0.1", server.port, user_agent="test", max_connections=1)
+    result = client.export(Signal.TRACES, "none", b"", 20.0)
+    assert (result.failure, result.code, result.message, result.retry_after_s) == (None, 8, "slow down", 2.5)
+    client.close()
+
+
+def test_message_over_the_server_limit_is_dropped_at_once() -> None:
+    """B23: RESOURCE_EXHAUSTED without RetryInfo cannot succeed later."""
+    server = Server(("grpc.max_receive_message_length", 1000))
+    made = Scene(server.port, compression=Compression.NONE, retry_on_failure=RetryConfig())
+    made.push(traces(1, "x" * 2000))
+    wait_until(lambda: made.values()["otelcol_exporter_send_failed_spans"] == 1)
+    made.exporter.shutdown(5)
+    server.stop()
+    assert "ResourceExhausted" in made.recorder.fields("Exporting failed. Dropping data.")["error"]
+
+
+def test_shutdown_cuts_off_a_hanging_server(server: Server) -> None:
+    """The deadline of shutdown holds although the attempt has 20 s."""
+    release = futures.Future[None]()
+
+    def hang(request: bytes, context: grpc.ServicerContext) -> bytes:
+        release.result(20)
+        return b""
+
+    server.answer = hang
+    made = Scene(server.port, compression=Compression.NONE)
+    made.push(traces(2))
+    wait_until(lambda: len(server.calls) == 1)
+    made.exporter.shutdown(0.1)
+    release.set_result(None)
+    assert made.values()["otelcol_exporter_send_failed_spans"] == 2
+
+
+def _answered(code: int, retry_after_s: float | None = None) -> ExportResult:
+    return ExportResult(None, code, "why", retry_after_s, 0, "", 0)
+
+
+@pytest.mark.parametrize("code", range(1, 18))
+def test_retryable_codes_are_those_of_the_specification(code: int) -> None:
+    """Semantics 1.3: anything else is permanent; RESOURCE_EXHAUSTED needs RetryInfo."""
+    expected = RetryableError if code in {1, 4, 10, 11, 14, 15} else PermanentError
+    assert type(_failure(_answered(code))) is expected
+
+
+@pytest.mark.parametrize(
+    ("delay_s", "text"), [(0.0, "rpc error"), (1.5, "Throttle (1.5s), error: rpc error")]
+)
+def test_throttling_carries_the_delay(delay_s: float, text: str) -> None:
+    """RetryInfo makes RESOURCE_EXHAUSTED retryable, even with a delay of zero."""
+    error = _failure(_answered(8, delay_s))
+    assert isinstance(error, RetryableError)
+    assert error.retry_after_s == delay_s
+    assert str(error) == f"{text}: code = ResourceExhausted desc = why"
+
+
+@pytest.mark.parametrize(("failure", "code"), [("timeout", "DeadlineExceeded"), ("io", "Unavailable")])
+def test_no_answer_is_retryable(failure: str, code: str) -> None:
+    """What never got an answer is tried again."""
+    error = _failure(ExportResult(failure, 0, "why", None, 0, "", 0))
+    assert isinstance(error, RetryableError)
+    assert str(error) == f"rpc error: code = {code} desc = why"
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "target"),
+    [
+        ("localhost:4317", ("localhost", 4317)),
+        (":4317", ("localhost", 4317)),
+        ("[::1]:4317", ("::1", 4317)),
+        ("http://backend:4317", ("backend", 4317)),
+        ("http://backend:4317/", ("backend", 4317)),
+        ("https://backend:443", ("backend", 443)),
+        ("dns:///backend:4317", ("backend", 4317)),
+        ("dns://8.8.8.8/backend:4317", ("backend", 4317)),
+        ("passthrough:///backend:4317", ("backend", 4317)),
+        ("unix:///run/otel.sock", ("/run/otel.sock", 0)),
+        ("unix:/run/otel.sock", ("/run/otel.sock", 0)),
+    ],
+)
+def test_endpoints(endpoint: str, target: tuple[str, int]) -> None:
+    """The forms that the Collector takes."""
+    assert parse_endpoint(endpoint) == target
+
+
+@pytest.mark.parametrize(
+    "endpoint",
+    ["backend", "backend:", "backend:x", "backend:0", "backend:65536", "::1:4317", "ftp://backend:21", "unix:run",
+     "http://backend:4317/v1/traces", "backend:4317/path", "dns:///", "backend:\u0663"],
+)  # fmt: skip
+def test_bad_endpoints(endpoint: str) -> None:
+    """Everything else is refused before any socket opens."""
+    with pytest.raises(InvalidEndpoint):
+        parse_endpoint(endpoint)
+
+
+@pytest.mark.parametrize(
+    ("config", "fields"),
+    [
+        (Config(), ["endpoint"]),
+        (Config(endpoint="backend:4317"), ["tls"]),
+        (Config(endpoint="https://backend:4317"), ["endpoint"]),
+        (Config(endpoint="https://backend:4317", tls=TLS(insecure=True)), ["endpoint"]),
+        (Config(endpoint="backend", tls=TLS(insecure=True)), ["endpoint"]),
+        (Config(endpoint="backend:4317", tls=TLS(insecure=True)), []),
+        (Config(endpoint="http://backend:4317"), []),
+        (Config(endpoint="unix:///run/otel.sock"), []),
+    ],
+)
+def test_problems_name_the_key(config: Config, fields: list[str]) -> None:
+    """Plain text must be asked for; TLS is not there yet and says so."""
+    assert [field for field, _ in config.problems()] == fields

@@ -1,0 +1,346 @@
+"""The HTTP exporter against the standard library's server."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import threading
+import zlib
+from collections.abc import Iterator
+from email.utils import formatdate
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+import zstandard
+from google.rpc import status_pb2
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
+
+from collector.config.fields import Duration, Secret
+from collector.errors import StartError
+from collector.exporterhelper.compression import CompressionParams
+from collector.exporterhelper.retry import RetryConfig
+from collector.exporters.otlp_http import (
+    Compression,
+    Config,
+    Encoding,
+    OtlpHttp,
+    parse_retry_after_s,
+)
+from collector.ids import Signal
+from tests.unit.exporterhelper.support import (
+    Recorder,
+    logs,
+    metrics,
+    push,
+    settings,
+    traces,
+    values,
+    wait_until,
+)
+
+PROTOBUF = "application/x-protobuf"
+
+
+class Server:
+    """Keeps what it is sent and answers as told."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, bytes, dict[str, str]]] = []
+        self.status = 200
+        self.headers = {"Content-Type": PROTOBUF}
+        self.body = b""
+        self.connections = 0
+        owner = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def setup(self) -> None:
+                super().setup()
+                owner.connections += 1
+
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["content-length"]))
+                sent = {name.lower(): value for name, value in self.headers.items()}
+                owner.calls.append((self.path, body, sent))
+                self.send_response(owner.status)
+                for name, value in owner.headers.items():
+                    self.send_header(name, value)
+                self.send_header("Content-Length", str(len(owner.body)))
+                self.end_headers()
+                self.wfile.write(owner.body)
+
+            def log_message(self, *arguments: Any) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.port = self._server.server_port
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the server and its threads."""
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    """A running server."""
+    made = Server()
+    yield made
+    made.stop()
+
+
+class Scene:
+    """A started exporter."""
+
+    def __init__(self, port: int, signal: Signal = Signal.TRACES, **keys: Any) -> None:
+        self.recorder = Recorder()
+        self.settings = settings(signal, self.recorder)
+        keys.setdefault("retry_on_failure", RetryConfig(enabled=False))
+        keys.setdefault("compression", Compression.NONE)
+        self.exporter = OtlpHttp(Config(endpoint=f"http://127.0.0.1:{port}", **keys), self.settings)
+        self.exporter.start()
+
+    def deliver(self, *requests: bytes) -> dict[str, float]:
+        """Push requests, shut down, return the samples by name."""
+        push(self.exporter.consumer, self.settings.runtime, *requests)
+        self.exporter.shutdown(20)
+        return values(self.exporter.samples())
+
+
+@pytest.mark.parametrize(
+    ("signal", "request_bytes", "path"),
+    [
+        (Signal.TRACES, traces(), "/v1/traces"),
+        (Signal.METRICS, metrics(), "/v1/metrics"),
+        (Signal.LOGS, logs(), "/v1/logs"),
+    ],
+)
+def test_each_signal_has_its_path(server: Server, signal: Signal, request_bytes: bytes, path: str) -> None:
+    """The request arrives byte for byte, with our user agent and the configured headers."""
+    Scene(server.port, signal, headers={"X-Tenant": Secret("blue")}).deliver(request_bytes)
+    ((called, body, headers),) = server.calls
+    assert (called, body) == (path, request_bytes)
+    assert headers["content-type"] == PROTOBUF
+    assert headers["x-tenant"] == "blue"
+    assert headers["user-agent"].startswith("spansieve/")
+    assert "content-encoding" not in headers
+
+
+@pytest.mark.parametrize(
+    ("compression", "decode"),
+    [
+        (Compression.GZIP, gzip.decompress),
+        (Compression.ZSTD, lambda body: zstandard.ZstdDecompressor().decompressobj().decompress(body)),
+        (Compression.ZLIB, zlib.decompress),
+        (Compression.DEFLATE, zlib.decompress),
+    ],
+)
+def test_body_is_compressed_as_its_header_says(server: Server, compression: Compression, decode: Any) -> None:
+    """Other people's decoders read each Content-Encoding; deflate is RFC 1950, as HTTP means it."""
+    request = traces(50)
+    sampled = Scene(server.port, compression=compression).deliver(request)
+    ((_, body, headers),) = server.calls
+    assert decode(body) == request
+    assert headers["content-encoding"] == compression.value
+    assert sampled["spansieve_exporter_sent_bytes"] == len(body) < len(request)
+
+
+def test_json_encoding(server: Server) -> None:
+    """encoding: json sends OTLP/JSON."""
+    Scene(server.port, encoding=Encoding.JSON).deliver(traces(2))
+    ((_, body, headers),) = server.calls
+    assert headers["content-type"] == "application/json"
+    assert len(json.loads(body)["resourceSpans"][0]["scopeSpans"][0]["spans"]) == 2
+
+
+def test_connection_is_reused(server: Server) -> None:
+    """Requests in a row need one connection."""
+    made = Scene(server.port)
+    for number in range(3):
+        push(made.exporter.consumer, made.settings.runtime, traces())
+        sent = number + 1
+        wait_until(lambda: values(made.exporter.samples())["otelcol_exporter_sent_spans"] == sent)  # noqa: B023
+    assert made.deliver()["otelcol_exporter_sent_spans"] == 3
+    assert server.connections == 1
+
+
+@pytest.mark.parametrize("status", [200, 201, 202, 204, 299])
+def test_every_2xx_is_success(server: Server, status: int) -> None:
+    """B21."""
+    server.status = status
+    assert Scene(server.port).deliver(traces(2))["otelcol_exporter_sent_spans"] == 2
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 408, 413, 500, 501, 302])
+def test_other_statuses_are_permanent(server: Server, status: int) -> None:
+    """B21: one attempt, although retry is on."""
+    server.status = status
+    made = Scene(server.port, retry_on_failure=RetryConfig())
+    push(made.exporter.consumer, made.settings.runtime, traces(2))
+    wait_until(lambda: values(made.exporter.samples())["otelcol_exporter_send_failed_spans"] == 2)
+    made.exporter.shutdown(5)
+    assert len(server.calls) == 1
+    error = made.recorder.fields("Exporting failed. Dropping data.")["error"]
+    assert f"responded with HTTP Status Code {status}" in error
+
+
+@pytest.mark.parametrize("status", [429, 502, 503, 504])
+def test_overload_and_gateway_statuses_are_retried(server: Server, status: int) -> None:
+    """B21: tried again until the server takes it."""
+    server.status = status
+    retry = RetryConfig(initial_interval=Duration(0.001), max_interval=Duration(0.002))
+    made = Scene(server.port, retry_on_failure=retry)
+    push(made.exporter.consumer, made.settings.runtime, traces())
+    wait_until(lambda: len(server.calls) >= 2)
+    server.status = 200
+    wait_until(lambda: values(made.exporter.samples())["otelcol_exporter_sent_spans"] == 1)
+    assert made.deliver()["otelcol_exporter_send_failed_spans"] == 0
+
+
+@pytest.mark.parametrize(("status", "is_throttled"), [(429, True), (503, True), (502, False)])
+def test_retry_after_is_honoured_on_429_and_503(server: Server, status: int, is_throttled: bool) -> None:
+    """The wait is at least what the header asks for."""
+    server.status = status
+    server.headers["Retry-After"] = "3600"
+    made = Scene(server.port, retry_on_failure=RetryConfig(max_elapsed_time=Duration(0.0)))
+    push(made.exporter.consumer, made.settings.runtime, traces())
+    event = "Exporting failed. Will retry the request after interval."
+    wait_until(lambda: event in made.recorder.events())
+    fields = made.recorder.fields(event)
+    made.exporter.shutdown(5)
+    assert (fields["interval_s"] == 3600.0) is is_throttled
+    assert fields["error"].startswith("Throttle (3600s), error: ") is is_throttled
+
+
+def test_retry_after_forms() -> None:
+    """Seconds, a date, or nothing that can be read."""
+    now = 1_700_000_000.0
+    assert parse_retry_after_s(None, now) is None
+    assert parse_retry_after_s(" 17 ", now) == 17
+    assert parse_retry_after_s(formatdate(now + 90, usegmt=True), now) == 90
+    assert parse_retry_after_s(formatdate(now - 90, usegmt=True), now) == 0
+    for text in ("soon", "-5", "1.5", "", "9" * 50):
+        assert parse_retry_after_s(text, now) is None
+
+
+@pytest.mark.parametrize(
+    ("content_type", "body"),
+    [
+        ("text/html", b"<html>"),
+        ("application/json", b"garbage"),
+        ("application/json", b"[]"),
+        ("application/json", b'{"partialSuccess":{"rejectedSpans":"many"}}'),
+        (PROTOBUF, b"\xff\xff"),
+        (PROTOBUF, b""),
+        ("application/json", b""),
+    ],
+)
+def test_2xx_with_an_unreadable_body_is_success(server: Server, content_type: str, body: bytes) -> None:
+    """B27: the server has the data; sending it again would double it."""
+    server.headers["Content-Type"] = content_type
+    server.body = body
+    sampled = Scene(server.port, retry_on_failure=RetryConfig()).deliver(traces(2))
+    assert (sampled["otelcol_exporter_sent_spans"], len(server.calls)) == (2, 1)
+
+
+def _partial_success() -> bytes:
+    response = ExportTraceServiceResponse()
+    response.partial_success.rejected_spans = 3
+    response.partial_success.error_message = "x"
+    return bytes(response.SerializeToString())
+
+
+@pytest.mark.parametrize(
+    ("content_type", "body"),
+    [
+        (PROTOBUF, _partial_success()),
+        ("application/json", b'{"partialSuccess":{"rejectedSpans":"3","errorMessage":"x"}}'),
+        ("application/json", b'{"partialSuccess":{"rejectedSpans":3,"errorMessage":"x"}}'),
+    ],
+)
+def test_partial_success_is_success(server: Server, content_type: str, body: bytes) -> None:
+    """B29."""
+    server.headers["Content-Type"] = content_type
+    server.body = body
+    made = Scene(server.port, retry_on_failure=RetryConfig())
+    sampled = made.deliver(traces(10))
+    assert sampled["otelcol_exporter_sent_spans"] == 10
+    assert sampled["spansieve_exporter_rejected_items"] == 3
+    assert made.recorder.fields("Partial success response") == {"message": "x", "dropped_spans": 3}
+
+
+@pytest.mark.parametrize(
+    ("content_type", "body"),
+    [
+        (PROTOBUF, bytes(status_pb2.Status(code=3, message="bad span").SerializeToString())),
+        ("application/json; charset=utf-8", b'{"code":3,"message":"bad span"}'),
+        ("text/plain", b"bad span\n"),
+    ],
+)
+def test_error_message_of_the_server_is_shown(server: Server, content_type: str, body: bytes) -> None:
+    """The google.rpc.Status in either encoding, or the beginning of any other body."""
+    server.status, server.body = 400, body
+    server.headers["Content-Type"] = content_type
+    made = Scene(server.port)
+    made.deliver(traces())
+    (error,) = (fields["error"] for _, fields in made.recorder.records if "error" in fields)
+    assert error.endswith("responded with HTTP Status Code 400, Message=bad span")
+
+
+def test_huge_response_is_not_read(server: Server) -> None:
+    """64 KiB of a response are enough."""
+    server.body = b"x" * 1_000_000
+    assert Scene(server.port).deliver(traces())["otelcol_exporter_sent_spans"] == 1
+
+
+def test_unreachable_server_is_retryable(server: Server) -> None:
+    """A network error is worth another attempt."""
+    server.stop()
+    made = Scene(server.port)
+    made.deliver(traces())
+    (fields,) = (fields for _, fields in made.recorder.records)
+    assert fields["error"].startswith("failed to make an HTTP request: ")
+    assert "retry_on_failure" in made.recorder.events()[0]
+
+
+def test_signal_endpoints_are_used_as_they_are() -> None:
+    """A signal's own URL wins and gets nothing added."""
+    config = Config(endpoint="http://h:4318/base/", logs_endpoint="http://h/intake")
+    assert config.url(Signal.TRACES) == "http://h:4318/base/v1/traces"
+    assert config.url(Signal.LOGS) == "http://h/intake"
+
+
+def test_signal_without_an_endpoint_cannot_start() -> None:
+    """The other signal's endpoint is none for this one."""
+    config = Config(logs_endpoint="http://h/intake")
+    with pytest.raises(StartError, match="either endpoint or traces_endpoint must be set"):
+        OtlpHttp(config, settings(Signal.TRACES, Recorder()))
+
+
+@pytest.mark.parametrize(
+    ("config", "fields"),
+    [
+        (Config(), ["endpoint"]),
+        (Config(endpoint="h:4318"), ["endpoint"]),
+        (Config(endpoint="http://"), ["endpoint"]),
+        (Config(endpoint="https://h"), ["endpoint"]),
+        (Config(traces_endpoint="https://h"), ["traces_endpoint"]),
+        (Config(endpoint="http://h:4318"), []),
+        (
+            Config(
+                endpoint="http://h:4318",
+                compression=Compression.SNAPPY,
+                compression_params=CompressionParams(level=3),
+            ),
+            ["compression_params"],
+        ),
+    ],
+)
+def test_problems_name_the_key(config: Config, fields: list[str]) -> None:
+    """What cannot work is said before anything starts."""
+    assert [field for field, _ in config.problems()] == fields
