@@ -29,6 +29,10 @@ _MIB = 1 << 20
 _DEFAULT_GRPC_BYTES = 4 * _MIB
 _DEFAULT_HTTP_BYTES = 20 * _MIB
 _MAX_MESSAGE_MIB = ((1 << 63) - 1) // _MIB
+_DEFAULT_STREAMS = 200
+# A request holds a thread of the portable transport until it is complete; they are made when needed.
+_PORTABLE_THREADS = 256
+_TRANSPORT_NUMBERS = {"grpc": lib.SS_TRANSPORT_GRPC, "http": lib.SS_TRANSPORT_HTTP}
 _NOT_YET = "is not supported yet"
 _HTTP_ENCODINGS = ("", "gzip", "zstd", "zlib", "snappy", "deflate", "lz4", "x-snappy-framed")
 
@@ -165,12 +169,16 @@ class Http:
     read_timeout: Duration = option(
         Duration(0.0), doc="A request must be complete within this; 0 is no limit.", minimum=0
     )
-    read_header_timeout: Duration = option(Duration(0.0), doc="Not supported yet; use read_timeout.", minimum=0)
+    read_header_timeout: Duration = option(
+        Duration(0.0), doc="Not supported yet; use read_timeout.", minimum=0
+    )
     write_timeout: Duration = option(Duration(0.0), doc="Not supported yet.", minimum=0)
     idle_timeout: Duration = option(
         Duration(0.0), doc="Close a connection idle this long; 0 is never.", minimum=0
     )
-    keep_alives_enabled: bool = option(True, doc="Several requests on one connection; false is not supported yet.")
+    keep_alives_enabled: bool = option(
+        True, doc="Several requests on one connection; false is not supported yet."
+    )
     response_headers: dict[str, Any] = option(factory=dict, doc="Not supported yet.")
     cors: Any = option(None, doc="Not supported yet.")
     tls: Any = option(None, doc="Not supported yet.")
@@ -392,13 +400,12 @@ def _items_instruments(signal: Signal) -> tuple[Instrument, Instrument]:
     )
 
 
-_DEFAULT_STREAMS = 200
-_PORTABLE_THREADS = 8
-_TRANSPORT_NUMBERS = {"grpc": lib.SS_TRANSPORT_GRPC, "http": lib.SS_TRANSPORT_HTTP}
 _ITEMS = {signal: _items_instruments(signal) for signal in Signal}
 _REQUESTS = Instrument("spansieve_receiver_requests", "counter", "Requests handed over by the transport.")
 _BYTES = Instrument("spansieve_receiver_bytes", "counter", "Bytes of those requests after decompression.")
-_MALFORMED = Instrument("spansieve_receiver_malformed_requests", "counter", "Requests that could not be read.")
+_MALFORMED = Instrument(
+    "spansieve_receiver_malformed_requests", "counter", "Requests that could not be read."
+)
 _TRANSPORT_INSTRUMENTS = {
     "connections_opened": Instrument(
         "spansieve_receiver_connections_opened", "counter", "Connections accepted."

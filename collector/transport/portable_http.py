@@ -34,7 +34,14 @@ if TYPE_CHECKING:
 
 _PROTOBUF = "application/x-protobuf"
 _JSON = "application/json"
-_ENCODINGS = {"gzip": "gzip", "zstd": "zstd", "snappy": "snappy", "zlib": "zlib", "deflate": "zlib"}
+_ENCODINGS = {
+    "gzip": "gzip",
+    "zstd": "zstd",
+    "zlib": "zlib",
+    "deflate": "zlib",
+    "snappy": "snappy",
+    "x-snappy-framed": "snappy",
+}
 _TOO_LARGE = "http: request body too large"
 _LINE_MAX = 65536
 _CHUNK_LINE_MAX = 4096
