@@ -57,32 +57,19 @@ typedef struct http1 {
 
 static const char *reason_of(int status) {
     switch (status) {
-    case 200:
-        return "OK";
-    case 400:
-        return "Bad Request";
-    case 401:
-        return "Unauthorized";
-    case 403:
-        return "Forbidden";
-    case 404:
-        return "Not Found";
-    case 405:
-        return "Method Not Allowed";
-    case 408:
-        return "Request Timeout";
-    case 415:
-        return "Unsupported Media Type";
-    case 429:
-        return "Too Many Requests";
-    case 431:
-        return "Request Header Fields Too Large";
-    case 500:
-        return "Internal Server Error";
-    case 503:
-        return "Service Unavailable";
-    default:
-        return "Unknown";
+    case 200: return "OK";
+    case 400: return "Bad Request";
+    case 401: return "Unauthorized";
+    case 403: return "Forbidden";
+    case 404: return "Not Found";
+    case 405: return "Method Not Allowed";
+    case 408: return "Request Timeout";
+    case 415: return "Unsupported Media Type";
+    case 429: return "Too Many Requests";
+    case 431: return "Request Header Fields Too Large";
+    case 500: return "Internal Server Error";
+    case 503: return "Service Unavailable";
+    default: return "Unknown";
     }
 }
 
@@ -154,10 +141,8 @@ static bool respond_refusal(http1 *connection) {
     char encoding[2 * VALUE_BYTES];
     const text *value = &connection->content_encoding;
     switch (connection->refusal) {
-    case 404:
-        return respond_text(connection, 404, "404 page not found\n");
-    case 405:
-        return respond_text(connection, 405, "405 method not allowed, supported: [POST]");
+    case 404: return respond_text(connection, 404, "404 page not found\n");
+    case 405: return respond_text(connection, 405, "405 method not allowed, supported: [POST]");
     case 415:
         return respond_text(connection, 415,
                             "415 unsupported media type, supported: [application/json, application/x-protobuf]");
@@ -373,14 +358,10 @@ static int on_header_field_complete(llhttp_t *parser) {
 
 static text *value_of(http1 *connection) {
     switch (connection->header) {
-    case HEADER_CONTENT_TYPE:
-        return &connection->content_type;
-    case HEADER_CONTENT_ENCODING:
-        return &connection->content_encoding;
-    case HEADER_EXPECT:
-        return &connection->expect;
-    case HEADER_OTHER:
-        break;
+    case HEADER_CONTENT_TYPE: return &connection->content_type;
+    case HEADER_CONTENT_ENCODING: return &connection->content_encoding;
+    case HEADER_EXPECT: return &connection->expect;
+    case HEADER_OTHER: break;
     }
     return NULL;
 }

@@ -138,7 +138,13 @@ CASES = [
         INVALID_ARGUMENT,
         r"at byte \d+",
     ),
-    Case("malformed, gzip", _encoded(gzip.compress, lambda: b"\xff"), INVALID_ARGUMENT, r"at byte", encoding="gzip"),
+    Case(
+        "malformed, gzip",
+        _encoded(gzip.compress, lambda: b"\xff"),
+        INVALID_ARGUMENT,
+        r"at byte",
+        encoding="gzip",
+    ),
     Case(
         "corrupt gzip",
         _encoded(lambda data: b"\x1f\x8b\x08\x00" + data),
@@ -229,9 +235,7 @@ def test_call_is_answered_and_delivered_as_the_table_says(
 
 @pytest.mark.parametrize("signal", Signal, ids=lambda signal: signal.value)
 @pytest.mark.parametrize("compression", [grpc.Compression.NoCompression, grpc.Compression.Gzip])
-def test_grpcio_client_is_served(
-    signal: Signal, compression: grpc.Compression, collector: Collector
-) -> None:
+def test_grpcio_client_is_served(signal: Signal, compression: grpc.Compression, collector: Collector) -> None:
     """An independent client gets an empty answer, and its bytes arrive unchanged."""
     host, port = collector.grpc
     with grpc.insecure_channel(f"{host}:{port}") as channel:
@@ -320,7 +324,8 @@ def test_signal_without_a_pipeline_is_unimplemented(transport: str) -> None:
 def test_content_type_other_than_grpc_is_415(transport: str, collector: Collector) -> None:
     """What does not speak gRPC is told so by HTTP."""
     headers = [
-        (name, "application/json" if name == "content-type" else value) for name, value in call_headers(TRACES)
+        (name, "application/json" if name == "content-type" else value)
+        for name, value in call_headers(TRACES)
     ]
     if "grpc: content type" in differences.PORTABLE and transport == "grpcio":
         pytest.skip(differences.PORTABLE["grpc: content type"].reason)

@@ -74,7 +74,9 @@ def _refused(name: str, body: Callable[[], bytes], pattern: str, encoding: str =
     return Case(name, body, 400, pattern, headers=headers)
 
 
-def _taken(name: str, body: Callable[[], bytes], encoding: str = "", delivered: Callable[[], bytes] = _golden) -> Case:
+def _taken(
+    name: str, body: Callable[[], bytes], encoding: str = "", delivered: Callable[[], bytes] = _golden
+) -> Case:
     return Case(name, body, 200, headers=_encoded(encoding) if encoding else (PROTOBUF,), delivered=delivered)
 
 
@@ -255,7 +257,9 @@ def test_bomb_is_refused_within_bounded_memory(
     """What expands to 1 GiB costs no more memory than the limit allows, and the next request is served."""
     body = bomb(1 << 30)[: MIB - 1]
     headers = _encoded(encoding)
-    request = chunked("/v1/traces", [body], headers) if is_chunked else http_request("/v1/traces", body, headers)
+    request = (
+        chunked("/v1/traces", [body], headers) if is_chunked else http_request("/v1/traces", body, headers)
+    )
     with PeakMemory() as memory:
         answer = exchange(collector.http, request)
     assert (400, "http: request body too large") == (answer.status, _status(answer).message)
@@ -291,7 +295,9 @@ def test_signal_without_a_pipeline_is_404(transport: str) -> None:
     with Collector(
         transport, consumers=lambda runtime: {Signal.TRACES: Sink(runtime, Signal.TRACES).queue}
     ) as collector:
-        assert 404 == exchange(collector.http, http_request("/v1/logs", GOLDEN[Signal.LOGS], [PROTOBUF])).status
+        assert (
+            404 == exchange(collector.http, http_request("/v1/logs", GOLDEN[Signal.LOGS], [PROTOBUF])).status
+        )
         assert 200 == exchange(collector.http, http_request("/v1/traces", GOLDEN_TRACES, [PROTOBUF])).status
 
 
@@ -322,7 +328,9 @@ def test_chunked_body_over_the_limit_is_refused(collector: Collector) -> None:
 def test_expect_100_is_answered_before_the_body_comes(collector: Collector) -> None:
     """A client that waits for 100 Continue gets it."""
     head = http_request(
-        "/v1/traces", None, [PROTOBUF, ("Expect", "100-continue"), ("Content-Length", str(len(GOLDEN_TRACES)))]
+        "/v1/traces",
+        None,
+        [PROTOBUF, ("Expect", "100-continue"), ("Content-Length", str(len(GOLDEN_TRACES)))],
     )
     with HttpPeer(collector.http) as peer:
         peer.send(head)
