@@ -16,7 +16,8 @@ enum {
     NAME_BYTES = 24,   /* longer header names are none of ours */
     VALUE_BYTES = 128, /* of a header of ours; what is longer is cut, and not known */
     URL_BYTES = 512,
-    DRAIN_BYTES = 256 * 1024 /* a refused body up to this size is read, so that the connection can be used again */
+    DRAIN_BYTES = 256 * 1024, /* a refused body up to this size is read, so that the connection can be used again */
+    DRAIN_PATIENCE_NS = 200000000
 };
 
 typedef enum header { HEADER_OTHER = 0, HEADER_CONTENT_TYPE, HEADER_CONTENT_ENCODING, HEADER_EXPECT } header;
@@ -35,6 +36,7 @@ typedef struct http1 {
     bool has_begun;      /* a request is at hand */
     bool is_closing;     /* the last answer is written */
     bool is_draining;
+    uint64_t drain_by_ns; /* draining: an idle connection is closed then */
 
     /* The request at hand. */
     size_t header_bytes;
@@ -523,13 +525,17 @@ static bool tick(ss_connection *base) {
         respond_text(connection, 408, "408 Request Timeout");
         return false;
     }
-    return true;
+    bool is_idle = !connection->has_begun && !base->admin_token && base->output.length == 0;
+    return !(connection->is_draining && is_idle && now >= connection->drain_by_ns);
 }
 
+/* A request that is on its way is still taken, and answered with Connection: close; only then, or when none comes, is
+ * the connection closed, so that a reload breaks no client. */
 static bool drain(ss_connection *base) {
     http1 *connection = (http1 *)base;
     connection->is_draining = true;
-    return connection->has_begun || base->output.length > 0;
+    connection->drain_by_ns = base->scratch->now_ns + DRAIN_PATIENCE_NS;
+    return true;
 }
 
 static void http1_free(ss_connection *base) {
