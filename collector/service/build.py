@@ -221,7 +221,7 @@ class _Builder:
 
     def _exporter(self, node: Node) -> Consumer:
         consumer = self.make(node, self._document.exporters[node.id]).consumer
-        assert consumer is not None  # noqa: S101 the contract of exporters
+        assert consumer is not None  # the contract of exporters
         return consumer
 
     def _connector(self, node: Node) -> Consumer:
@@ -250,7 +250,7 @@ class _Builder:
     def _create(self, node: Node, entry: Any) -> Instance:
         host = self._host
         log = host.log.bind(**_log_fields(node))
-        listeners = host.listeners.view((node.kind, node.id), log)
+        listeners = host.listeners.view(f"{node.kind.value}::{node.id}", log)
 
         def serve(endpoint: str, routes: Routes) -> AdminServer:
             return AdminServer(
