@@ -140,8 +140,8 @@ class Grpc:
         if not 0 <= self.max_recv_msg_size_mib <= _MAX_MESSAGE_MIB:
             yield (
                 "max_recv_msg_size_mib",
-                f"invalid max_recv_msg_size_mib value, must be between 1 and {_MAX_MESSAGE_MIB}:"
-                f" {self.max_recv_msg_size_mib}",
+                "invalid max_recv_msg_size_mib value, must be between 1 and"
+                f" {_MAX_MESSAGE_MIB}: {self.max_recv_msg_size_mib}",
             )
         for name in ("read_buffer_size", "write_buffer_size"):
             if getattr(self, name) < 0:
