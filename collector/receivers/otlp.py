@@ -140,8 +140,10 @@ class Grpc:
         if not 0 <= self.max_recv_msg_size_mib <= _MAX_MESSAGE_MIB:
             yield (
                 "max_recv_msg_size_mib",
-                "invalid max_recv_msg_size_mib value, must be between 1 and"
-                f" {_MAX_MESSAGE_MIB}: {self.max_recv_msg_size_mib}",
+                (
+                    "invalid max_recv_msg_size_mib value, must be between 1 and"
+                    f" {_MAX_MESSAGE_MIB}: {self.max_recv_msg_size_mib}"
+                ),
             )
         for name in ("read_buffer_size", "write_buffer_size"):
             if getattr(self, name) < 0:
@@ -251,7 +253,7 @@ class Receiver:
     def __init__(self, config: Config, settings: Settings) -> None:
         self._config = config
         self._settings = settings
-        self._listeners = _listeners(config.protocols)
+        self._listeners = listeners(config.protocols)
         self._native = NativeReceiver(settings.runtime)
         self._transport: Transport | None = None
         self._addresses: dict[str, str] = {}
@@ -272,6 +274,10 @@ class Receiver:
             self._addresses = transport.start()
         except OSError as error:
             raise StartError(self._settings.id, str(error)) from error
+        except ModuleNotFoundError as error:
+            raise StartError(
+                self._settings.id, f"the portable transport needs {error.name}: install spansieve[grpcio]"
+            ) from error
         self._transport = transport
         for protocol, address in self._addresses.items():
             self._settings.log.info(f"Starting {protocol.upper()} server", endpoint=address)
@@ -343,11 +349,12 @@ class Receiver:
             )
 
 
-def _listeners(protocols: Protocols) -> tuple[Listener, ...]:
-    listeners = []
+def listeners(protocols: Protocols) -> tuple[Listener, ...]:
+    """Return what protocols asks to be served."""
+    served = []
     if protocols.grpc is not None:
         grpc = protocols.grpc
-        listeners.append(
+        served.append(
             Listener(
                 protocol="grpc",
                 network=grpc.transport.value,
@@ -360,7 +367,7 @@ def _listeners(protocols: Protocols) -> tuple[Listener, ...]:
         )
     if protocols.http is not None:
         http = protocols.http
-        listeners.append(
+        served.append(
             Listener(
                 protocol="http",
                 network=http.transport.value,
@@ -371,7 +378,7 @@ def _listeners(protocols: Protocols) -> tuple[Listener, ...]:
                 paths=http.paths,
             )
         )
-    return tuple(listeners)
+    return tuple(served)
 
 
 def _unsupported(config: Any, *names: str) -> Iterator[tuple[str, str]]:

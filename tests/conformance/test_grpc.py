@@ -35,7 +35,7 @@ class Case:
 
     name: str
     payload: Callable[[], bytes]
-    status: int
+    status: int | None
     message: str = ""
     delivered: Callable[[], bytes] | None = None
     encoding: str = ""
@@ -201,19 +201,11 @@ CASES = [
 ]
 
 
-def _expected(case: Case, transport: str) -> tuple[int | None, str, bytes | None]:
-    difference = differences.of(transport, f"grpc: {case.name}")
-    if difference is None:
-        return case.status, case.message, case.delivered() if case.delivered else None
-    return difference.status, difference.message, GOLDEN_TRACES if difference.is_delivered else None
-
-
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_call_is_answered_and_delivered_as_the_table_says(
     case: Case, transport: str, collector: Collector
 ) -> None:
     """Each case has its status, its message, and leaves in the sink exactly what it should."""
-    status, message, delivered = _expected(case, transport)
     headers = [
         (name, case.content_type if name == "content-type" else value)
         for name, value in call_headers(case.path, case.encoding)
@@ -223,11 +215,18 @@ def test_call_is_answered_and_delivered_as_the_table_says(
         peer.send(stream, case.payload(), padding=case.padding)
         answer = peer.answer(stream)
 
+    status, message = case.status, case.message
+    delivered = [case.delivered()] if case.delivered else []
+    difference = differences.of(transport, f"grpc: {case.name}")
+    if difference is not None:
+        if not difference.is_stable:
+            return
+        status, message = difference.status, difference.message
+        delivered = [GOLDEN_TRACES] if difference.is_delivered else []
     assert status == answer.status, answer
     assert re.search(message, answer.message), answer.message
-    assert ([] if delivered is None else [delivered]) == collector.take()
-    if status == OK:
-        assert b"" == answer.body
+    assert delivered == collector.take()
+    assert b"" == answer.body
 
 
 @pytest.mark.parametrize("signal", Signal, ids=lambda signal: signal.value)
