@@ -94,7 +94,9 @@ def fields_header() -> str:
         "enum {",
     ]
     for message in reachable(REQUESTS):
-        lines += [f"    SS_{path_name(message)}_{field.name.upper()} = {field.number}," for field in message.fields]
+        lines += [
+            f"    SS_{path_name(message)}_{field.name.upper()} = {field.number}," for field in message.fields
+        ]
     return "\n".join([*lines, "};", "", "#endif", ""])
 
 
@@ -131,8 +133,12 @@ def field_of(message: Descriptor, proto: FieldDescriptorProto) -> Field:
         UnsupportedSchema: its type is not among those that the C code reads and writes.
     """
     descriptor = message.fields_by_name[proto.name]
-    if proto.type not in TYPES or (descriptor.message_type and descriptor.message_type.GetOptions().map_entry):
-        raise UnsupportedSchema(f"{message.full_name}.{proto.name}: a type that native/otlp/json_*.c does not handle")
+    if proto.type not in TYPES or (
+        descriptor.message_type and descriptor.message_type.GetOptions().map_entry
+    ):
+        raise UnsupportedSchema(
+            f"{message.full_name}.{proto.name}: a type that native/otlp/json_*.c does not handle"
+        )
     type_name, wire = TYPES[proto.type]
     if type_name == "BYTES" and proto.name in ID_FIELDS:
         type_name = upper_snake(proto.name)
@@ -161,9 +167,15 @@ def fields_of(message: Descriptor) -> list[Field]:
     """
     proto = DescriptorProto()
     message.CopyToProto(proto)
-    oneofs = {field.oneof_index for field in proto.field if field.HasField("oneof_index") and not field.proto3_optional}
+    oneofs = {
+        field.oneof_index
+        for field in proto.field
+        if field.HasField("oneof_index") and not field.proto3_optional
+    }
     if len(oneofs) > 1:
-        raise UnsupportedSchema(f"{message.full_name}: native/otlp/json_write.c keeps track of one oneof a message")
+        raise UnsupportedSchema(
+            f"{message.full_name}: native/otlp/json_write.c keeps track of one oneof a message"
+        )
     return [field_of(message, field) for field in proto.field]
 
 
@@ -181,6 +193,29 @@ def c_bool(value: bool) -> str:
     return "true" if value else "false"
 
 
+def field_row(field: Field, enum_range: tuple[int, int]) -> str:
+    """Return field as an ss_shape_field."""
+    flags = (field.is_repeated, field.is_packed, field.has_presence, field.in_oneof)
+    tag = varint(field.tag)
+    columns = [
+        f"SS_FIELD_{field.type}",
+        str(field.wire),
+        *map(c_bool, flags),
+        f"SS_SHAPE_{path_name(field.message)}" if field.message else "0",
+        *map(str, enum_range),
+        str(len(tag)),
+        f"{{{', '.join(map(hex, tag))}}}",
+        str(len(field.json_name) + JSON_KEY_EXTRA),
+        f'"\\"{field.json_name}\\":"',
+    ]
+    return f"{{{', '.join(columns)}}},"
+
+
+def table(declaration: str, rows: list[str]) -> list[str]:
+    """Return the lines of a constant array."""
+    return [f"static const {declaration} = {{", *(f"    {row}" for row in rows), "};", ""]
+
+
 def shapes_header() -> str:
     """Return the text of the header of message shapes.
 
@@ -188,52 +223,40 @@ def shapes_header() -> str:
         UnsupportedSchema: the descriptors hold something that the C code would not carry.
     """
     messages = reachable(SHAPE_ROOTS)
-    fields = {message.full_name: fields_of(message) for message in messages}
-    every_field = [field for own in fields.values() for field in own]
+    fields = [fields_of(message) for message in messages]
+    every_field = [field for own in fields for field in own]
     number_max = max(field.number for field in every_field)
-    name_size = max(len(name) for field in every_field for name in field.spellings) + 1
-    enums: dict[str, EnumDescriptor] = {}
-    for field in every_field:
-        if field.enum:
-            enums[field.enum.full_name] = field.enum
-    enum_name_size = max(len(value.name) for enum in enums.values() for value in enum.values) + 1
 
-    enum_lines: list[str] = []
+    enum_rows: list[str] = []
     enum_ranges: dict[str, tuple[int, int]] = {}
-    for name, enum in enums.items():
-        enum_ranges[name] = (len(enum_lines), len(enum_lines) + len(enum.values))
-        enum_lines += [f'    {{{value.number}, {len(value.name)}, "{value.name}"}},' for value in enum.values]
+    for enum in (field.enum for field in every_field if field.enum):
+        if enum.full_name not in enum_ranges:
+            first = len(enum_rows)
+            enum_rows += [f'{{{value.number}, {len(value.name)}, "{value.name}"}},' for value in enum.values]
+            enum_ranges[enum.full_name] = (first, len(enum_rows))
 
-    field_lines: list[str] = []
-    key_lines: list[str] = []
-    shape_lines: list[str] = []
-    for index, message in enumerate(messages):
-        own = fields[message.full_name]
-        first_field, first_key = len(field_lines), len(key_lines)
-        for field in own:
-            first_enum, end_enum = enum_ranges[field.enum.full_name] if field.enum else (0, 0)
-            tag = varint(field.tag)
-            field_lines.append(
-                f"    {{SS_FIELD_{field.type}, {field.wire}, "
-                f"{c_bool(field.is_repeated)}, {c_bool(field.is_packed)}, "
-                f"{c_bool(field.has_presence)}, {c_bool(field.in_oneof)}, "
-                f"{f'SS_SHAPE_{path_name(field.message)}' if field.message else 0}, {first_enum}, {end_enum}, "
-                f"{len(tag)}, {{{', '.join(map(hex, tag))}}}, "
-                f'{len(field.json_name) + JSON_KEY_EXTRA}, "\\"{field.json_name}\\":"}},'
-            )
+    field_rows: list[str] = []
+    key_rows: list[str] = []
+    shape_rows: list[str] = []
+    for index, (message, own) in enumerate(zip(messages, fields, strict=True)):
+        first_field, first_key = len(field_rows), len(key_rows)
+        field_rows += [
+            field_row(field, enum_ranges[field.enum.full_name] if field.enum else (0, 0)) for field in own
+        ]
         # The canonical spellings first: the reader expects keys in the order of this table.
-        for canonical in (True, False):
-            for place, field in enumerate(own):
-                spellings = field.spellings[:1] if canonical else field.spellings[1:]
-                key_lines += [f'    {{{index}, {len(key)}, {first_field + place}, "{key}"}},' for key in spellings]
+        keys = [(place, key) for place, field in enumerate(own) for key in field.spellings[:1]]
+        keys += [(place, key) for place, field in enumerate(own) for key in field.spellings[1:]]
+        key_rows += [f'{{{index}, {len(key)}, {first_field + place}, "{key}"}},' for place, key in keys]
         by_number = [0] * (number_max + 1)
         for place, field in enumerate(own, start=1):
             by_number[field.number] = place
-        shape_lines.append(
-            f"    {{{first_field}, {len(field_lines)}, {first_key}, {len(key_lines)}, "
+        shape_rows.append(
+            f"{{{first_field}, {len(field_rows)}, {first_key}, {len(key_rows)}, "
             f"{{{', '.join(map(str, by_number))}}}}}, /* {message.full_name} */"
         )
 
+    name_size = max(len(name) for field in every_field for name in field.spellings) + 1
+    enum_names = [value.name for field in every_field if field.enum for value in field.enum.values]
     return "\n".join(
         [
             "/* Generated from the opentelemetry-proto descriptors by proto/generate_fields.py. */",
@@ -243,32 +266,20 @@ def shapes_header() -> str:
             "enum {",
             *(f"    SS_SHAPE_{path_name(message)} = {index}," for index, message in enumerate(messages)),
             f"    SS_N_SHAPES = {len(messages)},",
-            f"    SS_N_SHAPE_KEYS = {len(key_lines)},",
-            f"    SS_SHAPE_FIELDS_MAX = {max(map(len, fields.values()))},",
+            f"    SS_N_SHAPE_KEYS = {len(key_rows)},",
+            f"    SS_SHAPE_FIELDS_MAX = {max(map(len, fields))},",
             f"    SS_SHAPE_NUMBER_MAX = {number_max},",
             f"    SS_SHAPE_NAME_SIZE = {name_size},",
             f"    SS_SHAPE_KEY_SIZE = {name_size + JSON_KEY_EXTRA},",
-            f"    SS_ENUM_NAME_SIZE = {enum_name_size},",
+            f"    SS_ENUM_NAME_SIZE = {max(map(len, enum_names)) + 1},",
             "};",
             "",
             '#include "otlp/json_shape.h"',
             "",
-            "static const ss_enum_name ss_enum_names[] = {",
-            *enum_lines,
-            "};",
-            "",
-            "static const ss_shape_field ss_shape_fields[] = {",
-            *field_lines,
-            "};",
-            "",
-            "static const ss_shape_key ss_shape_keys[SS_N_SHAPE_KEYS] = {",
-            *key_lines,
-            "};",
-            "",
-            "static const ss_shape ss_shapes[SS_N_SHAPES] = {",
-            *shape_lines,
-            "};",
-            "",
+            *table("ss_enum_name ss_enum_names[]", enum_rows),
+            *table("ss_shape_field ss_shape_fields[]", field_rows),
+            *table("ss_shape_key ss_shape_keys[SS_N_SHAPE_KEYS]", key_rows),
+            *table("ss_shape ss_shapes[SS_N_SHAPES]", shape_rows),
             "#endif",
             "",
         ]

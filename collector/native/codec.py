@@ -1,13 +1,30 @@
-"""Message and content encodings: contexts that are made when first needed and reused."""
+"""Message and content encodings, with contexts that are kept from call to call."""
 
 from __future__ import annotations
 
+import enum
 from typing import Any
 
 from collector.native.errors import check, new_error
 from collector.native.library import ffi, lib
 
-ENCODINGS = {
+
+class Encoding(enum.StrEnum):
+    """The encodings of `ss_encoding`, under the names that gRPC and HTTP headers use."""
+
+    IDENTITY = "identity"
+    GZIP = "gzip"
+    ZSTD = "zstd"
+    SNAPPY = "snappy"
+    ZLIB = "zlib"
+
+    @property
+    def is_available(self) -> bool:
+        """False where the library was not there at build time."""
+        return bool(lib.ss_encoding_is_available(_NUMBERS[self]))
+
+
+_NUMBERS: dict[str, int] = {
     "identity": lib.SS_ENCODING_IDENTITY,
     "gzip": lib.SS_ENCODING_GZIP,
     "zstd": lib.SS_ENCODING_ZSTD,
@@ -16,53 +33,50 @@ ENCODINGS = {
 }
 
 
-def is_available(encoding: str) -> bool:
-    """Tell whether the library of encoding was there at build time."""
-    return bool(lib.ss_encoding_is_available(ENCODINGS[encoding]))
-
-
 class Codec:
-    """Compresses and decompresses, for one thread at a time."""
+    """Compresses and decompresses; for one thread at a time."""
 
     def __init__(self) -> None:
         self._pointer = ffi.gc(lib.ss_codec_new(), lib.ss_codec_free)
-        self._out = ffi.gc(ffi.new("ss_buffer *"), lib.ss_buffer_free)
         if self._pointer == ffi.NULL:
             raise MemoryError
+        self._out = ffi.gc(ffi.new("ss_buffer *"), lib.ss_buffer_free)
 
     def compress(self, encoding: str, data: Any, level: int = 0) -> bytes:
         """Return data in encoding.
 
         Args:
-            encoding: one of ENCODINGS.
-            data: bytes-like.
-            level: on the encoding's own scale; 0 is its default.
+            encoding: a value of Encoding.
+            data: bytes or any other contiguous buffer.
+            level: of the encoding's own scale; 0 is its default (zstd: 1 below 1 MiB, else 3).
+
+        Raises:
+            NativeError: no such level, or the encoding is not available.
         """
-        source = ffi.from_buffer(data)
+        view = ffi.from_buffer(data)
         self._out.length = 0
         check(
-            lib.ss_compress(self._pointer, ENCODINGS[encoding], level, source, len(source), self._out), encoding
+            lib.ss_compress(self._pointer, _NUMBERS[encoding], level, view, len(view), self._out), encoding
         )
         return self._take()
 
     def decompress(self, encoding: str, data: Any, max_length: int) -> bytes:
-        """Return what data holds.
+        """Return what data holds in encoding.
 
         Args:
-            encoding: one of ENCODINGS.
-            data: bytes-like.
-            max_length: bytes, the most that may come out.
+            encoding: a value of Encoding.
+            data: bytes or any other contiguous buffer.
+            max_length: bytes at most.
 
         Raises:
-            LimitExceeded: it holds more than max_length; no more was allocated.
-            MalformedInput: data is not in encoding.
+            LimitExceeded: there is more than max_length.
+            MalformedInput: data is not whole or not in encoding.
         """
-        source = ffi.from_buffer(data)
-        self._out.length = 0
+        view = ffi.from_buffer(data)
         error = new_error()
-        status = lib.ss_decompress(
-            self._pointer, ENCODINGS[encoding], source, len(source), max_length, self._out, error
-        )
+        self._out.length = 0
+        number = _NUMBERS[encoding]
+        status = lib.ss_decompress(self._pointer, number, view, len(view), max_length, self._out, error)
         check(status, encoding, error)
         return self._take()
 

@@ -12,7 +12,7 @@ from collector.native.errors import check, new_error
 from collector.native.library import ffi, lib
 
 
-def _convert(function: Any, signal: Signal, data: bytes, where: str) -> bytes:
+def _convert(function: Any, signal: Signal, data: bytes | memoryview, where: str) -> bytes:
     out = ffi.new("ss_buffer *")
     error = new_error()
     try:
@@ -22,7 +22,7 @@ def _convert(function: Any, signal: Signal, data: bytes, where: str) -> bytes:
         lib.ss_buffer_free(out)
 
 
-def json_to_otlp(signal: Signal, data: bytes) -> bytes:
+def json_to_otlp(signal: Signal, data: bytes | memoryview) -> bytes:
     """Return the protobuf bytes of an Export*ServiceRequest given as OTLP/JSON text.
 
     Args:
@@ -35,7 +35,7 @@ def json_to_otlp(signal: Signal, data: bytes) -> bytes:
     return _convert(lib.ss_json_to_otlp, signal, data, f"otlp json {signal.value}")
 
 
-def otlp_to_json(signal: Signal, data: bytes) -> bytes:
+def otlp_to_json(signal: Signal, data: bytes | memoryview) -> bytes:
     """Return an Export*ServiceRequest as one line of OTLP/JSON, as the Collector writes it.
 
     Unknown fields are left out; a string that is not UTF-8 gets U+FFFD in place of each bad byte.

@@ -15,7 +15,7 @@ from collector.component import Factory, Settings, Stability
 from collector.config.fields import Duration, option
 from collector.ids import Signal
 from collector.native import ops
-from collector.telemetry.instruments import Instrument, Sample
+from collector.telemetry.instruments import DROPPED_ITEMS, Instrument, Sample
 
 SIGNS = {"duration": ops.Sign.SHORT, "attributes": ops.Sign.NO_ATTRIBUTES, "name": ops.Sign.NAME}
 
@@ -45,7 +45,6 @@ HEALTH_CHECKS = (
     "GET /metrics",
 )
 
-DROPPED = Instrument("spansieve_processor_dropped_items", "counter", "Items a processor dropped on purpose, by rule.")
 REPARENTED = Instrument(
     "spansieve_processor_reparented_spans", "counter", "Spans that took the parent of a dropped span."
 )
@@ -119,7 +118,7 @@ class LowValueFilter:
         own = ("processor", str(self._settings.id))
         signal = ("otel_signal", Signal.TRACES.value)
         for index, rule in enumerate(self._rules):
-            yield Sample(DROPPED, (own, ("rule", rule), signal), self.op.counter(index))
+            yield Sample(DROPPED_ITEMS, (own, ("rule", rule), signal), self.op.counter(index))
         yield Sample(REPARENTED, (own, signal), self.op.counter(ops.REPARENTED))
 
 

@@ -31,11 +31,8 @@ from collector.config.fields import option
 from collector.ids import Signal
 from collector.native import metrics_transform as native
 from collector.native.metrics_transform import Action, Aggregation, Counter
-from collector.telemetry.instruments import Instrument, Sample
+from collector.telemetry.instruments import DROPPED_ITEMS, Instrument, Sample
 
-DROPPED = Instrument(
-    "spansieve_processor_dropped_items", "counter", "Items a processor dropped on purpose, by rule."
-)
 APART = Instrument(
     "spansieve_processor_unmerged_points",
     "counter",
@@ -230,7 +227,7 @@ class MetricsTransform:
         own = ("processor", str(self._settings.id))
         signal = ("otel_signal", Signal.METRICS.value)
         for rule, counter in (("delete_label_value", Counter.DELETED), ("aggregation", Counter.MERGED)):
-            yield Sample(DROPPED, (own, ("rule", rule), signal), self.op.counter(counter))
+            yield Sample(DROPPED_ITEMS, (own, ("rule", rule), signal), self.op.counter(counter))
         yield Sample(APART, (own, signal), self.op.counter(Counter.APART))
         yield Sample(SKIPPED, (own, signal), self.op.counter(Counter.SKIPPED))
 

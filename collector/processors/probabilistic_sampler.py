@@ -17,7 +17,7 @@ from collector.component import Factory, Settings, Stability
 from collector.config.fields import option
 from collector.ids import Signal
 from collector.native.sampler import Mode, Policy, Sampler
-from collector.telemetry.instruments import Instrument, Sample
+from collector.telemetry.instruments import DROPPED_ITEMS, Instrument, Sample
 
 _MODES = {
     "": Mode.HASH_SEED,
@@ -36,9 +36,10 @@ SAMPLED = {
     )
     for signal in (Signal.TRACES, Signal.LOGS)
 }
-DROPPED = Instrument("spansieve_processor_dropped_items", "counter", "Items a processor dropped on purpose, by rule.")
 ERRORS = Instrument(
-    "spansieve_processor_sampling_errors", "counter", "Items that fail_closed decided on, by what was wrong with them."
+    "spansieve_processor_sampling_errors",
+    "counter",
+    "Items that fail_closed decided on, by what was wrong with them.",
 )
 
 
@@ -58,7 +59,9 @@ class Config:
         minimum=0,
         maximum=2**32 - 1,
     )
-    fail_closed: bool = option(True, doc="Drop items that cannot be decided on, such as those without trace id.")
+    fail_closed: bool = option(
+        True, doc="Drop items that cannot be decided on, such as those without trace id."
+    )
     sampling_precision: int = option(4, doc="Hex digits of the thresholds that are written, 1 to 14.")
     attribute_source: str = option(
         _TRACE_ID, doc="Logs: `traceID` hashes the trace id, `record` only the attribute `from_attribute`."
@@ -68,7 +71,9 @@ class Config:
         doc="Logs: attribute to hash where there is no trace id, or instead of it. Arrays and maps are hashed as they "
         "are encoded, not as JSON.",
     )
-    sampling_priority: str = option("", doc="Logs: attribute with the percentage to keep this very record by.")
+    sampling_priority: str = option(
+        "", doc="Logs: attribute with the percentage to keep this very record by."
+    )
     allow_resampling: bool = option(
         False,
         doc="`hash_seed` also decides on items that an earlier sampler has marked, instead of taking the mark for an "
@@ -158,7 +163,7 @@ class ProbabilisticSampler:
                 labels = (*self._own, ("policy", name), ("sampled", str(sampled).lower()))
                 yield Sample(SAMPLED[self._signal], labels, items)
         signal = ("otel_signal", self._signal.value)
-        yield Sample(DROPPED, (*self._own, ("rule", "sampled_out"), signal), dropped)
+        yield Sample(DROPPED_ITEMS, (*self._own, ("rule", "sampled_out"), signal), dropped)
         for error, items in self.op.errors():
             if items:
                 yield Sample(ERRORS, (*self._own, ("error", error.name.lower()), signal), items)

@@ -30,7 +30,7 @@ class HttpServer(Protocol):
     def reply(self, token: int, status: int, content_type: str, body: bytes) -> None:
         """Answer it."""
 
-    def shutdown(self, timeout_s: float) -> None:
+    def shutdown(self, timeout_s: float) -> object:
         """Stop, letting answers go out."""
 
 

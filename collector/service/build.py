@@ -250,7 +250,7 @@ class _Builder:
     def _create(self, node: Node, entry: Any) -> Instance:
         host = self._host
         log = host.log.bind(**_log_fields(node))
-        listeners = host.listeners.view((node.kind, node.id), log)
+        listeners = host.listeners.view(f"{node.kind.value}::{node.id}", log)
 
         def serve(endpoint: str, routes: Routes) -> AdminServer:
             return AdminServer(

@@ -6,10 +6,10 @@ signals, one connector for each pair of signals that it joins.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from collector.errors import ConfigError, Problem
 from collector.ids import ComponentID, Kind, Signal
 
 if TYPE_CHECKING:
@@ -56,54 +56,24 @@ class Graph(NamedTuple):
 
 
 def plan(document: Document) -> Graph:
-    """Return the graph of the pipelines of document, whose references are known to be good.
-
-    Raises:
-        ConfigError: a connector joins no two pipelines, or pipelines feed themselves.
-    """
-    pipelines = document.service.pipelines
-    connectors: dict[Node, tuple[PipelineID, ...]] = {}
-    problems: list[Problem] = []
-    for id in document.connectors:
-        _connect(document, id, connectors, problems)
-    if problems:
-        raise ConfigError(problems)
-    plans = {id: _plan_pipeline(document, id, connectors) for id in pipelines}
+    """Return the graph of the pipelines of document, which was checked: references are good, nothing goes round."""
+    connectors = dict(_connectors(document))
+    plans = {id: _plan_pipeline(document, id, connectors) for id in document.service.pipelines}
     return Graph(_levels(plans, connectors), _receivers(document), connectors)
 
 
-def _connect(
-    document: Document,
-    id: ComponentID,
-    connectors: dict[Node, tuple[PipelineID, ...]],
-    problems: list[Problem],
-) -> None:
+def _connectors(document: Document) -> Iterator[tuple[Node, tuple[PipelineID, ...]]]:
     pipelines = document.service.pipelines
-    connects = document.connectors[id].factory.connects
-    fronts = [pipeline for pipeline, parts in pipelines.items() if id in parts.exporters]
-    backs = [pipeline for pipeline, parts in pipelines.items() if id in parts.receivers]
-    for front in fronts:
-        if not any((front.signal, back.signal) in connects for back in backs):
-            problems.append(
-                Problem(
-                    f"connectors::{id}",
-                    f'connector "{id}" used as exporter in [{front}] pipeline but not used in any supported '
-                    "receiver pipeline",
-                )
+    for id, entry in document.connectors.items():
+        taken = {pipeline.signal for pipeline, parts in pipelines.items() if id in parts.exporters}
+        for signal, output in itertools.product(Signal, Signal):
+            behind = tuple(
+                pipeline
+                for pipeline, parts in pipelines.items()
+                if pipeline.signal is output and id in parts.receivers
             )
-    for back in backs:
-        if not any((front.signal, back.signal) in connects for front in fronts):
-            problems.append(
-                Problem(
-                    f"connectors::{id}",
-                    f'connector "{id}" used as receiver in [{back}] pipeline but not used in any supported '
-                    "exporter pipeline",
-                )
-            )
-    for taken, given in sorted(connects, key=lambda pair: (pair[0].number, pair[1].number)):
-        behind = tuple(back for back in backs if back.signal is given)
-        if behind and any(front.signal is taken for front in fronts):
-            connectors[Node(Kind.CONNECTOR, id, taken, output=given)] = behind
+            if behind and signal in taken and (signal, output) in entry.factory.connects:
+                yield Node(Kind.CONNECTOR, id, signal, output=output), behind
 
 
 def _plan_pipeline(document: Document, id: PipelineID, connectors: Iterable[Node]) -> PipelinePlan:
@@ -140,31 +110,8 @@ def _levels(
         fed = {back for id in left for back in behind[id]}
         level = tuple(parts for id, parts in left.items() if id not in fed)
         if not level:
-            raise ConfigError([Problem("service::pipelines", _describe_cycle(left, connectors))])
+            raise ValueError(f"pipelines go round: {', '.join(map(str, left))}")
         levels.append(level)
         for parts in level:
             del left[parts.id]
     return tuple(levels)
-
-
-def _describe_cycle(
-    left: Mapping[PipelineID, PipelinePlan], connectors: Mapping[Node, tuple[PipelineID, ...]]
-) -> str:
-    # Each pipeline that is left is fed by another one: walking to the front must come round.
-    feeders = {
-        back: (front, node)
-        for front, parts in left.items()
-        for node in parts.connectors
-        for back in connectors[node]
-    }
-    id = next(iter(left))
-    seen: list[PipelineID] = []
-    while id not in seen:
-        seen.append(id)
-        id = feeders[id][0]
-    cycle = seen[seen.index(id) :]
-    words = [f'pipeline "{id}"']
-    for back in cycle:
-        front, node = feeders[back]
-        words[:0] = [f'pipeline "{front}"', f'connector "{node.id}"']
-    return "cycle detected: " + " -> ".join(words)

@@ -59,7 +59,6 @@ class Service:
         """Start the components of document, the first one.
 
         Raises:
-            ConfigError: the pipelines make no graph.
             StartError: a component cannot start; those that had are shut down.
         """
         self._switch(document)
@@ -71,7 +70,6 @@ class Service:
         started, and what is left over then drains in the background.
 
         Raises:
-            ConfigError: the pipelines make no graph.
             StartError: a component cannot start; all runs on as before.
         """
         old, left_over = self._switch(document)

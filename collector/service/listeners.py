@@ -12,6 +12,7 @@ import os
 import socket
 import stat
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 from collector.errors import StartError
@@ -22,9 +23,10 @@ _FAMILIES = {"tcp": socket.AF_UNSPEC, "tcp4": socket.AF_INET, "tcp6": socket.AF_
 
 
 class _Shared:
-    __slots__ = ("socket", "users")
+    __slots__ = ("key", "socket", "users")
 
-    def __init__(self, listener: socket.socket) -> None:
+    def __init__(self, key: tuple[str, str, str], listener: socket.socket) -> None:
+        self.key = key
         self.socket = listener
         self.users = 0
 
@@ -34,21 +36,28 @@ class Listeners:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._sockets: dict[tuple[object, str, str], list[_Shared]] = {}
+        self._sockets: list[_Shared] = []
 
-    def view(self, owner: object, log: Log) -> ListenerView:
+    def view(self, owner: str, log: Log) -> ListenerView:
         """Return what one instance of owner gets its sockets from."""
         return ListenerView(self, owner, log)
 
-    def acquire(self, owner: object, transport: str, endpoint: str, held: list[_Shared], log: Log) -> _Shared:
-        """Return the owner's socket for endpoint that is not in held, or bind one."""
+    def acquire(
+        self, owner: str, transport: str, endpoint: str, held: Sequence[_Shared], log: Log
+    ) -> _Shared:
+        """Return the owner's socket for endpoint, unless it is in held, or bind one."""
+        key = (owner, transport, endpoint)
         with self._lock:
-            sockets = self._sockets.setdefault((owner, transport, endpoint), [])
-            shared = next((known for known in sockets if known not in held), None)
+            left = [shared for shared in self._sockets if shared.key[0] == owner and shared not in held]
+            shared = next((known for known in left if known.key == key), None)
             if shared is None:
-                shared = _Shared(_listen(owner, transport, endpoint))
-                sockets.append(shared)
-                log.info("listening", transport=transport, endpoint=format_address(shared.socket))
+                try:
+                    listener = _listen(transport, endpoint, [known.socket for known in left])
+                except OSError as error:
+                    raise StartError(owner, f"listen {transport} {endpoint}: {error}") from error
+                shared = _Shared(key, listener)
+                self._sockets.append(shared)
+                log.info("listening", transport=transport, endpoint=format_address(listener))
             shared.users += 1
             return shared
 
@@ -56,20 +65,15 @@ class Listeners:
         """Close the socket if this was its last user."""
         with self._lock:
             shared.users -= 1
-            if shared.users:
-                return
-            for key, sockets in list(self._sockets.items()):
-                if shared in sockets:
-                    sockets.remove(shared)
-                    if not sockets:
-                        del self._sockets[key]
-            _close(shared.socket)
+            if not shared.users:
+                self._sockets.remove(shared)
+                _close(shared.socket)
 
 
 class ListenerView:
     """The sockets of one instance."""
 
-    def __init__(self, listeners: Listeners, owner: object, log: Log) -> None:
+    def __init__(self, listeners: Listeners, owner: str, log: Log) -> None:
         self._listeners = listeners
         self._owner = owner
         self._log = log
@@ -104,47 +108,57 @@ def format_address(listener: socket.socket) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def _listen(owner: object, transport: str, endpoint: str) -> socket.socket:
-    where = f"listen {transport} {endpoint}"
+def _listen(transport: str, endpoint: str, own: Sequence[socket.socket]) -> socket.socket:
+    """Bind endpoint; own are sockets that may be in its way, since they will make room for it."""
     if transport == "unix":
-        return _bind(owner, where, socket.AF_UNIX, endpoint)
+        return _bind(socket.AF_UNIX, endpoint)
     if transport not in _FAMILIES:
-        raise StartError(owner, f"{where}: unknown network {transport}")
+        raise OSError(f"unknown network {transport}")
     host, colon, port = endpoint.rpartition(":")
     if not colon:
-        raise StartError(owner, f"{where}: address {endpoint}: missing port in address")
+        raise OSError(f"address {endpoint}: missing port in address")
     if not (port.isascii() and port.isdigit() and int(port) < 65536):
-        raise StartError(owner, f"{where}: address {port}: invalid port")
+        raise OSError(f"address {port}: invalid port")
     host = host.removeprefix("[").removesuffix("]")
     family = _FAMILIES[transport]
+    is_dual = not host and family == socket.AF_UNSPEC and socket.has_dualstack_ipv6()
     if not host:
-        is_dual = family == socket.AF_UNSPEC and socket.has_dualstack_ipv6()
-        host, family = ("::", socket.AF_INET6) if is_dual or family == socket.AF_INET6 else ("0.0.0.0", socket.AF_INET)
-        return _bind(owner, where, family, (host, int(port)), is_dual=is_dual)
+        host = "::" if is_dual or family == socket.AF_INET6 else "0.0.0.0"  # noqa: S104 the user asked for it
     try:
-        addresses = socket.getaddrinfo(host, int(port), family, socket.SOCK_STREAM)
+        found = socket.getaddrinfo(host, int(port), family, socket.SOCK_STREAM)
     except (socket.gaierror, UnicodeError) as error:
-        raise StartError(owner, f"{where}: lookup {host}: no such host") from error
+        raise OSError(f"lookup {host}: no such host") from error
     # `localhost` means 127.0.0.1 before ::1, as it does for the Collector.
-    family, _type, _protocol, _name, address = min(addresses, key=lambda found: found[0] != socket.AF_INET)
-    return _bind(owner, where, family, address)
+    family, _type, _protocol, _name, address = min(found, key=lambda entry: entry[0] != socket.AF_INET)
+    return _bind(family, address, is_dual=is_dual, own=own)
 
 
-def _bind(owner: object, where: str, family: int, address: Any, *, is_dual: bool = False) -> socket.socket:
+def _bind(
+    family: int, address: Any, *, is_dual: bool = False, own: Sequence[socket.socket] = ()
+) -> socket.socket:
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
         if family == socket.AF_UNIX:
-            _remove_stale(str(address))
+            _remove_stale(address)
         else:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
             listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, not is_dual)
-        listener.bind(address)
+        try:
+            listener.bind(address)
+        except OSError as error:
+            rivals = [rival for rival in own if rival.family != socket.AF_UNIX]
+            if error.errno != errno.EADDRINUSE or not rivals:
+                raise
+            # As when a reload makes 0.0.0.0:4317 of 127.0.0.1:4317: the new one listens beside the old one.
+            for each in (listener, *rivals):
+                each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            listener.bind(address)
         listener.listen(_BACKLOG)
         listener.setblocking(False)
     except OSError as error:
         listener.close()
-        raise StartError(owner, f"{where}: bind: {_describe(error)}") from error
+        raise OSError(f"bind: {_describe(error)}") from error
     return listener
 
 

@@ -43,12 +43,11 @@ def make_page(telemetry: Telemetry, instance_id: str) -> Page | None:
         **telemetry.resource,
     }
     target = {name: str(value) for name, value in target.items() if value is not None}
-    labels = prometheus.with_resource_constant_labels
-    included, excluded = labels.get("included", ()), labels.get("excluded", ())
+    patterns = prometheus.with_resource_constant_labels
     constant = {
         name: value
         for name, value in target.items()
-        if _matches(name, included) and not _matches(name, excluded)
+        if _matches(name, patterns.get("included", ())) and not _matches(name, patterns.get("excluded", ()))
     }
     host = f"[{prometheus.host}]" if ":" in prometheus.host else prometheus.host
     return Page(f"{host}:{prometheus.port}", target, constant, not prometheus.without_type_suffix)

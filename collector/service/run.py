@@ -35,11 +35,14 @@ def run(load: Callable[[], Document], *, end_now: Callable[[int], object] = os._
     Args:
         load: reads the configuration; called again on SIGHUP. Raises ConfigError.
         end_now: ends the process without more ado.
+
+    Raises:
+        ConfigError: from the first load.
     """
+    document = load()
     try:
-        document = load()
         log = _configure_logs(document)
-    except (ConfigError, OSError) as error:
+    except OSError as error:
         return _fail(error)
     with Loop(log) as loop:
         runtime = Runtime()
@@ -168,7 +171,7 @@ def _configure_logs(document: Document) -> Log:
 def _make_server(runtime: Runtime, fd: int) -> HttpServer:
     from collector.native.server import Listener, Server
 
-    return Server(runtime, listeners=[Listener(fd=fd, is_admin=True)], receiver=None)
+    return Server(runtime, listeners=[Listener(fd=fd, protocol="http", is_admin=True)], receiver=None)
 
 
 def _text(error: Exception) -> str:

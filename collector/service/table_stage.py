@@ -15,7 +15,7 @@ from collector.component import Settings, TableProcessor
 from collector.errors import ConsumeError, Refused
 from collector.native.pipeline import Consumer, Queue, QueueItem, join
 from collector.native.runtime import Worker
-from collector.telemetry.instruments import Instrument, Sample
+from collector.telemetry.instruments import DROPPED_ITEMS, Instrument, Sample
 
 QUEUE_BYTES = 16 << 20
 """Requests that wait for the thread; more are refused."""
@@ -29,9 +29,6 @@ _INCOMING = Instrument(
 )
 _OUTGOING = Instrument(
     "otelcol_processor_outgoing_items", "counter", "Number of items emitted from the processor."
-)
-_DROPPED = Instrument(
-    "spansieve_processor_dropped_items", "counter", "Number of items that a rule of the processor dropped."
 )
 _FAILED = Instrument(
     "spansieve_processor_failed_items", "counter", "Number of items lost in the processor by an error."
@@ -92,7 +89,7 @@ class TableStage:
         yield Sample(_INCOMING, self._labels, self._incoming)
         yield Sample(_OUTGOING, self._labels, self._outgoing)
         processor, signal = self._labels
-        yield Sample(_DROPPED, (processor, ("rule", "process"), signal), self._dropped)
+        yield Sample(DROPPED_ITEMS, (processor, ("rule", "process"), signal), self._dropped)
         yield Sample(_FAILED, self._labels, self._failed)
         yield Sample(_PENDING, self._labels, pending)
         yield from self._processor.samples()

@@ -27,3 +27,9 @@ class Sample(NamedTuple):
     labels: tuple[tuple[str, str], ...]
     value: float
     suffix: str = ""
+
+
+DROPPED_ITEMS = Instrument(
+    "spansieve_processor_dropped_items", "counter", "Items a processor dropped on purpose, by rule."
+)
+"""Shared by all processors that drop; labels processor, rule, otel_signal."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from collector.errors import NativeError
+from collector.ids import Signal
 from collector.native.pipeline import Receiver
 from collector.native.runtime import Runtime
 from collector.native.server import Listener as NativeListener
@@ -67,11 +68,11 @@ _COUNTERS = ("connections_opened", "connections_open", "bytes_read", "bytes_writ
 def _native(listener: Listener, fd: int) -> NativeListener:
     return NativeListener(
         fd=fd,
-        transport=listener.protocol,
+        protocol=listener.protocol,
         max_message_bytes=listener.max_message_bytes,
         max_concurrent_streams=listener.max_concurrent_streams,
         initial_window_bytes=listener.initial_window_bytes,
         idle_timeout_s=listener.idle_timeout_s,
         read_timeout_s=listener.read_timeout_s,
-        paths=listener.paths,
+        paths=dict(zip(Signal, listener.paths, strict=True)),
     )

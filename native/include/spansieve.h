@@ -460,10 +460,12 @@ bool ss_encoding_is_available(ss_encoding encoding);
 typedef struct ss_codec ss_codec;
 ss_codec *ss_codec_new(void);
 void ss_codec_free(ss_codec *codec);
-/* level: the library's scale; 0 is the encoding's default (zstd: 1 below 1 MiB of input, else 3). Appends to out. */
+/* level: the library's scale; 0 is the encoding's default (gzip, zlib: 6; zstd: 1 below 1 MiB of input, else 3).
+ * SS_ERR_ARGUMENT: no such level; snappy has none but 0. Appends to out. */
 ss_status ss_compress(ss_codec *codec, ss_encoding encoding, int level, const uint8_t *bytes, size_t length,
                       ss_buffer *out);
-/* Appends to out at most max_length bytes; SS_ERR_LIMIT when there would be more, before they are allocated. */
+/* Appends to out at most max_length bytes; SS_ERR_LIMIT when there would be more, before they are allocated.
+ * A failure appends nothing. error may be NULL. */
 ss_status ss_decompress(ss_codec *codec, ss_encoding encoding, const uint8_t *bytes, size_t length, size_t max_length,
                         ss_buffer *out, ss_error *error);
 
@@ -473,9 +475,9 @@ typedef struct ss_listener_config {
     int fd;                 /* bound, listening; the server dups it */
     ss_transport transport; /* GRPC: HTTP/2 with prior knowledge; HTTP: HTTP/1.1 */
     size_t max_message_bytes;   /* before and after decompression */
-    uint32_t max_concurrent_streams;
-    uint32_t initial_window_bytes;
-    uint32_t max_connections; /* 0: no limit */
+    uint32_t max_concurrent_streams; /* 0: 200 */
+    uint32_t initial_window_bytes;   /* of a stream, 0: 2 MiB; the connection's is four times that */
+    uint32_t max_connections; /* 0: no limit; more are closed at once */
     uint64_t idle_timeout_ns; /* close connections idle this long; 0: never */
     uint64_t read_timeout_ns; /* a request must be complete within this; 0: no limit */
     const char *paths[3];     /* HTTP: URL path of each signal; copied. NULL entries: the default /v1/... */
@@ -511,7 +513,8 @@ typedef struct ss_admin_request {
 typedef struct ss_server ss_server;
 /* Start the event loops. Borrows runtime and receiver; copies the rest. */
 ss_server *ss_server_new(ss_runtime *runtime, const ss_server_config *config, ss_error *error);
-/* Stop accepting, send GOAWAY / Connection: close, let requests in flight finish, end after timeout_ns. Blocks. */
+/* Stop accepting, send GOAWAY / Connection: close, let requests in flight finish, end after timeout_ns: then
+ * SS_ERR_TIMEOUT says that some did not. Blocks; replies may still be given meanwhile. May be called again. */
 ss_status ss_server_shutdown(ss_server *server, uint64_t timeout_ns);
 void ss_server_free(ss_server *server);
 void ss_server_read_stats(const ss_server *server, ss_server_stats *stats);

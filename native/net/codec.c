@@ -1,5 +1,6 @@
 /*
- * Message and content encodings over zlib (or libdeflate), zstd and snappy, with contexts that live as long as the codec.
+ * Message and content encodings over zlib (or libdeflate), zstd and snappy, with contexts that live as long as the
+ * codec.
  *
  * Decompression never trusts a stated size with memory: a size is believed only while it is plausible for the bytes
  * that carry it, and the output grows in steps up to the caller's limit. Nothing needs a window of its own, since the
@@ -19,7 +20,7 @@
 #endif
 
 enum {
-    DEFLATE_MAX_RATIO = 1032,   /* no deflate stream expands by more */
+    DEFLATE_MAX_RATIO = 1032, /* no deflate stream expands by more */
     ZLIB_WINDOW_BITS = 15,
     GZIP_WINDOW_BITS = 15 + 16, /* zlib's way to ask for the gzip wrapper */
     ZLIB_DEFAULT_LEVEL = 6,
@@ -49,9 +50,12 @@ bool ss_encoding_is_available(ss_encoding encoding) {
     case SS_ENCODING_IDENTITY:
     case SS_ENCODING_GZIP:
     case SS_ENCODING_ZSTD:
-    case SS_ENCODING_ZLIB: return true;
-    case SS_ENCODING_SNAPPY: return ss_snappy_is_available();
-    case SS_N_ENCODINGS: break;
+    case SS_ENCODING_ZLIB:
+        return true;
+    case SS_ENCODING_SNAPPY:
+        return ss_snappy_is_available();
+    case SS_N_ENCODINGS:
+        break;
     }
     return false;
 }
@@ -170,7 +174,8 @@ static ss_status zstd_compress_bytes(ss_codec *codec, int level, const uint8_t *
 ss_status ss_compress(ss_codec *codec, ss_encoding encoding, int level, const uint8_t *bytes, size_t length,
                       ss_buffer *out) {
     switch (encoding) {
-    case SS_ENCODING_IDENTITY: return ss_buffer_append(out, bytes, length);
+    case SS_ENCODING_IDENTITY:
+        return ss_buffer_append(out, bytes, length);
     case SS_ENCODING_GZIP:
     case SS_ENCODING_ZLIB:
         if (level < 0 || level > 9) {
@@ -185,8 +190,10 @@ ss_status ss_compress(ss_codec *codec, ss_encoding encoding, int level, const ui
             level = length < ZSTD_DENSE_FROM ? ZSTD_FAST_LEVEL : ZSTD_DENSE_LEVEL;
         }
         return zstd_compress_bytes(codec, level, bytes, length, out);
-    case SS_ENCODING_SNAPPY: return level ? SS_ERR_ARGUMENT : ss_snappy_compress(bytes, length, out);
-    case SS_N_ENCODINGS: break;
+    case SS_ENCODING_SNAPPY:
+        return level ? SS_ERR_ARGUMENT : ss_snappy_compress(bytes, length, out);
+    case SS_N_ENCODINGS:
+        break;
     }
     return SS_ERR_UNSUPPORTED;
 }
@@ -362,10 +369,14 @@ static ss_status decompress(ss_codec *codec, ss_encoding encoding, const uint8_t
         }
 #endif
         return inflate_stream(codec, encoding, bytes, length, max_length, out, error);
-    case SS_ENCODING_ZLIB: return inflate_stream(codec, encoding, bytes, length, max_length, out, error);
-    case SS_ENCODING_ZSTD: return unpack_zstd(codec, bytes, length, max_length, out, error);
-    case SS_ENCODING_SNAPPY: return ss_snappy_decompress(bytes, length, max_length, out, error);
-    case SS_N_ENCODINGS: break;
+    case SS_ENCODING_ZLIB:
+        return inflate_stream(codec, encoding, bytes, length, max_length, out, error);
+    case SS_ENCODING_ZSTD:
+        return unpack_zstd(codec, bytes, length, max_length, out, error);
+    case SS_ENCODING_SNAPPY:
+        return ss_snappy_decompress(bytes, length, max_length, out, error);
+    case SS_N_ENCODINGS:
+        break;
     }
     return fail(error, SS_ERR_UNSUPPORTED, 0, "encoding is not available");
 }

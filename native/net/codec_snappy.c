@@ -48,7 +48,8 @@ ss_status ss_snappy_compress(const uint8_t *bytes, size_t length, ss_buffer *out
 static ss_status unpack_block(const uint8_t *bytes, size_t length, size_t room, ss_buffer *out, ss_error *error,
                               size_t offset) {
     size_t size;
-    if (snappy_uncompressed_length((const char *)bytes, length, &size) != SNAPPY_OK || size / BLOCK_MAX_RATIO > length) {
+    if (snappy_uncompressed_length((const char *)bytes, length, &size) != SNAPPY_OK ||
+        size / BLOCK_MAX_RATIO > length) {
         return fail(error, SS_ERR_MALFORMED, offset, "invalid snappy block");
     }
     if (size > room) {

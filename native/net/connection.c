@@ -27,6 +27,12 @@ void ss_scratch_release(ss_scratch *scratch) {
     }
 }
 
+void ss_scratch_trim(ss_scratch *scratch) {
+    if (scratch->inflated.capacity > SS_KEPT_SCRATCH_BYTES) {
+        ss_buffer_free(&scratch->inflated);
+    }
+}
+
 ss_status ss_body_hold(ss_scratch *scratch, ss_body *body, const uint8_t *bytes, size_t length, size_t expected) {
     ss_buffer *held = &body->held;
     if (!held->data && scratch->n_spare_bodies) {

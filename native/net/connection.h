@@ -1,7 +1,7 @@
 /*
  * Connections, and the protocols that run on them, without a socket: a protocol takes bytes and appends its answers to
- * the connection's output. The loop (loop.c) moves both between here and the sockets; tests and fuzz targets do the same
- * from memory.
+ * the connection's output. The loop (loop.c) moves both between here and the sockets; tests and fuzz targets do the
+ * same from memory.
  */
 #ifndef SS_CONNECTION_H
 #define SS_CONNECTION_H
@@ -15,8 +15,9 @@ enum {
     SS_MAX_HEADER_BYTES = 64 * 1024,  /* of one request, decoded */
     SS_KEPT_OUTPUT_BYTES = 16 * 1024, /* output buffers above are freed when drained */
     SS_ADMIN_LOOP_BITS = 8,           /* of an admin token: the loop its connection lives on */
-    SS_SPARE_BODIES = 16,
-    SS_SPARE_BODY_BYTES = 1 << 20 /* body buffers above are freed, not kept */
+    SS_SPARE_BODIES = 8,
+    SS_SPARE_BODY_BYTES = 512 * 1024, /* body buffers above are freed, not kept */
+    SS_KEPT_SCRATCH_BYTES = 1 << 20   /* the same for scratch, now and then */
 };
 
 /* Admin requests on their way to Python; shared by the loops of a server. */
@@ -59,6 +60,8 @@ typedef struct ss_scratch {
 
 ss_status ss_scratch_init(ss_scratch *scratch, ss_service *service, uint32_t loop_index);
 void ss_scratch_release(ss_scratch *scratch);
+/* Give back what an unusually large request has left. */
+void ss_scratch_trim(ss_scratch *scratch);
 
 /* Add to a counter that only this thread writes. */
 static inline void ss_count(uint64_t *counter, uint64_t n) {

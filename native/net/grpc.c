@@ -228,8 +228,8 @@ ss_status ss_base64_append(const uint8_t *bytes, size_t length, ss_buffer *out) 
     }
     for (size_t i = 0; i < length; i += 3) {
         size_t left = length - i;
-        uint32_t group = (uint32_t)bytes[i] << 16 | (left > 1 ? (uint32_t)bytes[i + 1] << 8 : 0) |
-                         (left > 2 ? bytes[i + 2] : 0);
+        uint32_t group =
+            (uint32_t)bytes[i] << 16 | (left > 1 ? (uint32_t)bytes[i + 1] << 8 : 0) | (left > 2 ? bytes[i + 2] : 0);
         for (size_t digit = 0; digit < (left > 2 ? 4 : left + 1); digit++) {
             out->data[out->length++] = (uint8_t)alphabet[group >> (18 - 6 * digit) & 63];
         }
@@ -311,8 +311,8 @@ ss_status ss_rpc_status_append(const ss_verdict *verdict, ss_payload payload, ss
             snprintf(fraction, sizeof fraction, ".%03u", rest);
         }
         snprintf(delay, sizeof delay,
-                 ",\"details\":[{\"@type\":\"type.googleapis.com/google.rpc.RetryInfo\",\"retryDelay\":\"%u%ss\"}]", seconds,
-                 fraction);
+                 ",\"details\":[{\"@type\":\"type.googleapis.com/google.rpc.RetryInfo\",\"retryDelay\":\"%u%ss\"}]",
+                 seconds, fraction);
     }
     int size = snprintf(text, sizeof text, "{\"code\":%d,\"message\":%s%s}", (int)verdict->code, quoted, delay);
     return ss_buffer_append(out, (const uint8_t *)text, (size_t)size);
@@ -342,25 +342,33 @@ ss_status ss_export_response_append(const ss_verdict *verdict, ss_signal signal,
     }
     char quoted[6 * MESSAGE_BYTES + 3], text[sizeof quoted + 128];
     write_json_string(message, length, quoted);
-    int size = snprintf(text, sizeof text, "{\"partialSuccess\":{\"%s\":\"%llu\",\"errorMessage\":%s}}", rejected[signal],
-                        (unsigned long long)verdict->rejected_items, quoted);
+    int size = snprintf(text, sizeof text, "{\"partialSuccess\":{\"%s\":\"%llu\",\"errorMessage\":%s}}",
+                        rejected[signal], (unsigned long long)verdict->rejected_items, quoted);
     return ss_buffer_append(out, (const uint8_t *)text, (size_t)size);
 }
 
 int ss_http_status_of(ss_code code) {
     switch ((int)code) {
-    case SS_CODE_OK: return 200;
+    case SS_CODE_OK:
+        return 200;
     case SS_CODE_CANCELLED:
     case SS_CODE_DEADLINE_EXCEEDED:
     case 10: /* ABORTED */
     case 11: /* OUT_OF_RANGE */
     case SS_CODE_UNAVAILABLE:
-    case 15: /* DATA_LOSS */ return 503;
-    case SS_CODE_RESOURCE_EXHAUSTED: return 429;
-    case SS_CODE_INVALID_ARGUMENT: return 400;
-    case SS_CODE_UNAUTHENTICATED: return 401;
-    case 7: /* PERMISSION_DENIED */ return 403;
-    case SS_CODE_UNIMPLEMENTED: return 404;
-    default: return 500;
+    case 15: /* DATA_LOSS */
+        return 503;
+    case SS_CODE_RESOURCE_EXHAUSTED:
+        return 429;
+    case SS_CODE_INVALID_ARGUMENT:
+        return 400;
+    case SS_CODE_UNAUTHENTICATED:
+        return 401;
+    case 7: /* PERMISSION_DENIED */
+        return 403;
+    case SS_CODE_UNIMPLEMENTED:
+        return 404;
+    default:
+        return 500;
     }
 }

@@ -12,7 +12,8 @@ enum {
 /* Set verdict to a failure with a printf-like text; what does not fit is cut. */
 void ss_verdict_fail(ss_verdict *verdict, ss_code code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* Copy text of length bytes between double quotes, what is not printable ASCII escaped, cut to capacity, NUL-terminated. */
+/* Copy text of length bytes between double quotes, what is not printable ASCII escaped, cut to capacity,
+ * NUL-terminated. */
 void ss_quote(const uint8_t *text, size_t length, char *out, size_t capacity);
 
 /* Signal of an Export method's path; false where verdict (UNIMPLEMENTED) says what is unknown. */

@@ -57,19 +57,32 @@ typedef struct http1 {
 
 static const char *reason_of(int status) {
     switch (status) {
-    case 200: return "OK";
-    case 400: return "Bad Request";
-    case 401: return "Unauthorized";
-    case 403: return "Forbidden";
-    case 404: return "Not Found";
-    case 405: return "Method Not Allowed";
-    case 408: return "Request Timeout";
-    case 415: return "Unsupported Media Type";
-    case 429: return "Too Many Requests";
-    case 431: return "Request Header Fields Too Large";
-    case 500: return "Internal Server Error";
-    case 503: return "Service Unavailable";
-    default: return "Unknown";
+    case 200:
+        return "OK";
+    case 400:
+        return "Bad Request";
+    case 401:
+        return "Unauthorized";
+    case 403:
+        return "Forbidden";
+    case 404:
+        return "Not Found";
+    case 405:
+        return "Method Not Allowed";
+    case 408:
+        return "Request Timeout";
+    case 415:
+        return "Unsupported Media Type";
+    case 429:
+        return "Too Many Requests";
+    case 431:
+        return "Request Header Fields Too Large";
+    case 500:
+        return "Internal Server Error";
+    case 503:
+        return "Service Unavailable";
+    default:
+        return "Unknown";
     }
 }
 
@@ -89,8 +102,9 @@ static bool respond(http1 *connection, int status, const char *content_type, con
     bool keeps_alive = !connection->is_closing && !connection->is_draining;
     bool is_head = connection->has_begun && connection->parser.method == HTTP_HEAD;
     char head[512];
-    int size = snprintf(head, sizeof head, "HTTP/1.1 %d %s\r\nContent-Type: %s\r\n%s%sContent-Length: %zu\r\n\r\n", status,
-                        reason_of(status), content_type, extra, keeps_alive ? "" : "Connection: close\r\n", length);
+    int size =
+        snprintf(head, sizeof head, "HTTP/1.1 %d %s\r\nContent-Type: %s\r\n%s%sContent-Length: %zu\r\n\r\n", status,
+                 reason_of(status), content_type, extra, keeps_alive ? "" : "Connection: close\r\n", length);
     ss_count(&connection->base.scratch->stats.requests, 1);
     if (!keeps_alive) {
         connection->is_closing = true;
@@ -140,8 +154,10 @@ static bool respond_refusal(http1 *connection) {
     char encoding[2 * VALUE_BYTES];
     const text *value = &connection->content_encoding;
     switch (connection->refusal) {
-    case 404: return respond_text(connection, 404, "404 page not found\n");
-    case 405: return respond_text(connection, 405, "405 method not allowed, supported: [POST]");
+    case 404:
+        return respond_text(connection, 404, "404 page not found\n");
+    case 405:
+        return respond_text(connection, 405, "405 method not allowed, supported: [POST]");
     case 415:
         return respond_text(connection, 415,
                             "415 unsupported media type, supported: [application/json, application/x-protobuf]");
@@ -199,8 +215,12 @@ static bool find_encoding(http1 *connection) {
     static const struct {
         const char *name;
         ss_encoding encoding;
-    } known[] = {{"", SS_ENCODING_IDENTITY},   {"gzip", SS_ENCODING_GZIP},     {"zstd", SS_ENCODING_ZSTD},
-                 {"zlib", SS_ENCODING_ZLIB},   {"deflate", SS_ENCODING_ZLIB},  {"snappy", SS_ENCODING_SNAPPY},
+    } known[] = {{"", SS_ENCODING_IDENTITY},
+                 {"gzip", SS_ENCODING_GZIP},
+                 {"zstd", SS_ENCODING_ZSTD},
+                 {"zlib", SS_ENCODING_ZLIB},
+                 {"deflate", SS_ENCODING_ZLIB},
+                 {"snappy", SS_ENCODING_SNAPPY},
                  {"x-snappy-framed", SS_ENCODING_SNAPPY}};
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         if (text_is(&connection->content_encoding, known[i].name)) {
@@ -353,10 +373,14 @@ static int on_header_field_complete(llhttp_t *parser) {
 
 static text *value_of(http1 *connection) {
     switch (connection->header) {
-    case HEADER_CONTENT_TYPE: return &connection->content_type;
-    case HEADER_CONTENT_ENCODING: return &connection->content_encoding;
-    case HEADER_EXPECT: return &connection->expect;
-    case HEADER_OTHER: break;
+    case HEADER_CONTENT_TYPE:
+        return &connection->content_type;
+    case HEADER_CONTENT_ENCODING:
+        return &connection->content_encoding;
+    case HEADER_EXPECT:
+        return &connection->expect;
+    case HEADER_OTHER:
+        break;
     }
     return NULL;
 }
@@ -420,8 +444,7 @@ static int on_body(llhttp_t *parser, const char *at, size_t length) {
         respond_too_large(connection);
         return HPE_USER;
     }
-    ss_status status =
-        ss_body_append(scratch, &connection->body, (const uint8_t *)at, length, connection->expected);
+    ss_status status = ss_body_append(scratch, &connection->body, (const uint8_t *)at, length, connection->expected);
     return status == SS_OK ? 0 : stop(connection);
 }
 

@@ -3,8 +3,8 @@
  * and answers, and keeps peers within bounds.
  *
  * Bounds: every frame that makes work without bringing a request costs a credit, and answered requests bring credits
- * back, so that all floods (PING, SETTINGS, WINDOW_UPDATE, PRIORITY, empty DATA, reset streams in whichever way) run dry
- * alike. CONTINUATIONs and header bytes are counted for each header block, bytes of unfinished requests for each
+ * back, so that all floods (PING, SETTINGS, WINDOW_UPDATE, PRIORITY, empty DATA, reset streams in whichever way) run
+ * dry alike. CONTINUATIONs and header bytes are counted for each header block, bytes of unfinished requests for each
  * connection. Output is bounded by the loop, which reads nothing while output waits.
  * Sources: RFC 9113, gRPC "PROTOCOL-HTTP2.md".
  */
@@ -17,15 +17,15 @@
 #include <string.h>
 
 enum {
-    CREDIT_MAX = 1000,         /* frames without a request that a peer may send at once */
-    CREDIT_PER_REQUEST = 6,    /* a request may bring window updates, pings and an empty DATA frame */
-    CREDIT_PER_SECOND = 50,    /* for keepalive and cancelled calls of a quiet connection */
-    MAX_CONTINUATIONS = 8,     /* of one header block */
-    HEADER_FLOOD_FACTOR = 4,   /* a block that decodes to this many times the limit ends the connection */
+    CREDIT_MAX = 1000,            /* frames without a request that a peer may send at once */
+    CREDIT_PER_REQUEST = 6,       /* a request may bring window updates, pings and an empty DATA frame */
+    CREDIT_PER_SECOND = 50,       /* for keepalive and cancelled calls of a quiet connection */
+    MAX_CONTINUATIONS = 8,        /* of one header block */
+    HEADER_FLOOD_FACTOR = 4,      /* a block that decodes to this many times the limit ends the connection */
     CONNECTION_WINDOW_FACTOR = 4, /* connection window, in stream windows */
-    HELD_FACTOR = 16,          /* bytes of unfinished requests a connection may hold, in messages of the largest size */
+    HELD_FACTOR = 16, /* bytes of unfinished requests a connection may hold, in messages of the largest size */
     SPARE_STREAMS = 64,
-    UNKNOWN_TEXT_BYTES = 128,  /* kept of a path or encoding that is not known, for the answer */
+    UNKNOWN_TEXT_BYTES = 128, /* kept of a path or encoding that is not known, for the answer */
     GOAWAY_BYTES = 17
 };
 
@@ -35,11 +35,11 @@ typedef struct stream {
     ss_signal signal;
     ss_encoding encoding;
     bool headers_done;
-    bool answered; /* what still arrives is ignored */
-    bool complete; /* the peer's side is closed */
+    bool answered;          /* what still arrives is ignored */
+    bool complete;          /* the peer's side is closed */
     uint32_t stated_length; /* of the message, prefix included; 0 until the prefix is there */
     uint64_t started_ns;
-    ss_body body;       /* the request; then the response where it is not the usual empty one */
+    ss_body body; /* the request; then the response where it is not the usual empty one */
     size_t reply_sent;
 } stream;
 
@@ -78,13 +78,13 @@ typedef struct http2 {
     nghttp2_session *session;
     stream_list unfinished; /* oldest first */
     stream_list answered;   /* whose response is on its way */
-    stream *borrowing;    /* whose body lies in the read buffer */
+    stream *borrowing;      /* whose body lies in the read buffer */
     head head;
     size_t held_bytes;
     int32_t credit;
     uint64_t credit_ns; /* when credit was last given by time */
     uint64_t opened_ns;
-    uint32_t failure; /* HTTP/2 error code that ends the connection; NGHTTP2_NO_ERROR: none */
+    uint32_t failure;  /* HTTP/2 error code that ends the connection; NGHTTP2_NO_ERROR: none */
     bool has_settings; /* the peer's preface is complete */
     bool is_draining;
     uint64_t final_goaway_ns; /* when the last GOAWAY is due; 0: not draining, or sent */
@@ -144,7 +144,7 @@ static void stream_free(http2 *connection, stream *s) {
 /* ------------------------------------------------------------------ answers */
 
 #define NV(name_text, value_text)                                                                                      \
-    {(uint8_t *)(name_text), (uint8_t *)(value_text), sizeof(name_text) - 1, sizeof(value_text) - 1,                  \
+    {(uint8_t *)(name_text), (uint8_t *)(value_text), sizeof(name_text) - 1, sizeof(value_text) - 1,                   \
      NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE}
 
 static const nghttp2_nv status_200 = NV(":status", "200");
@@ -212,8 +212,7 @@ static int answer_failure(http2 *connection, stream *s, const ss_verdict *verdic
     snprintf(code, sizeof code, "%d", (int)verdict->code);
     size_t message_length = ss_grpc_encode_message(verdict->message, message);
     nghttp2_nv headers[6] = {nv_of(":status", http_status, strlen(http_status)), content_type_grpc,
-                             nv_of("grpc-status", code, strlen(code)),
-                             nv_of("grpc-message", message, message_length)};
+                             nv_of("grpc-status", code, strlen(code)), nv_of("grpc-message", message, message_length)};
     size_t n = 4;
     if (verdict->code == SS_CODE_UNIMPLEMENTED) {
         headers[n++] = accept_encoding(); /* what the peer may send instead */
@@ -235,6 +234,10 @@ static int answer(http2 *connection, stream *s, const ss_verdict *verdict, const
     list_remove(&connection->unfinished, s);
     list_append(&connection->answered, s);
     s->answered = true;
+    connection->credit += CREDIT_PER_REQUEST;
+    if (connection->credit > CREDIT_MAX) {
+        connection->credit = CREDIT_MAX;
+    }
     ss_count(&connection->base.scratch->stats.requests, 1);
     return verdict->code == SS_CODE_OK ? answer_success(connection, s, verdict)
                                        : answer_failure(connection, s, verdict, http_status);
@@ -295,10 +298,6 @@ static int take_request(http2 *connection, stream *s) {
                        &request.length, &verdict)) {
         service->accept(service->receiver, scratch->worker, &request, &verdict);
     }
-    connection->credit += CREDIT_PER_REQUEST;
-    if (connection->credit > CREDIT_MAX) {
-        connection->credit = CREDIT_MAX;
-    }
     return answer(connection, s, &verdict, "200");
 }
 
@@ -306,8 +305,8 @@ static int take_request(http2 *connection, stream *s) {
 static int check_prefix(http2 *connection, stream *s) {
     uint32_t length;
     ss_verdict verdict = {0};
-    if (!ss_grpc_check_prefix(ss_body_bytes(&s->body), s->encoding,
-                              connection->base.listener->config.max_message_bytes, &length, &verdict)) {
+    if (!ss_grpc_check_prefix(ss_body_bytes(&s->body), s->encoding, connection->base.listener->config.max_message_bytes,
+                              &length, &verdict)) {
         return answer(connection, s, &verdict, "200");
     }
     s->stated_length = length > UINT32_MAX - SS_GRPC_PREFIX_BYTES ? UINT32_MAX : length + SS_GRPC_PREFIX_BYTES;
@@ -349,7 +348,8 @@ static int take_data(http2 *connection, stream *s, const uint8_t *bytes, size_t 
         return answer(connection, s, &verdict, "200");
     }
     if (connection->held_bytes / HELD_FACTOR > connection->base.listener->config.max_message_bytes) {
-        ss_verdict_fail(&verdict, SS_CODE_RESOURCE_EXHAUSTED, "too many bytes of unfinished requests on one connection");
+        ss_verdict_fail(&verdict, SS_CODE_RESOURCE_EXHAUSTED,
+                        "too many bytes of unfinished requests on one connection");
         verdict.has_retry_delay = true;
         return answer(connection, s, &verdict, "200");
     }
@@ -386,8 +386,11 @@ static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *fram
             return fail(connection, NGHTTP2_ENHANCE_YOUR_CALM);
         }
         return 0;
-    case NGHTTP2_HEADERS: connection->head.n_continuations = 0; break;
-    default: break;
+    case NGHTTP2_HEADERS:
+        connection->head.n_continuations = 0;
+        break;
+    default:
+        break;
     }
     return charge(connection);
 }
@@ -456,7 +459,8 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
             h->unknown_encoding_length = keep_text(h->unknown_encoding, sizeof h->unknown_encoding, value, length);
         }
         break;
-    default: break;
+    default:
+        break;
     }
     return 0;
 }
@@ -488,13 +492,16 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
             return NGHTTP2_ERR_CALLBACK_FAILURE;
         }
         return s->complete && !s->answered ? checked(connection, take_request(connection, s)) : 0;
-    case NGHTTP2_SETTINGS: connection->has_settings = true; return 0;
+    case NGHTTP2_SETTINGS:
+        connection->has_settings = true;
+        return 0;
     case NGHTTP2_PING:
         if (frame->hd.flags & NGHTTP2_FLAG_ACK && connection->final_goaway_ns) {
             connection->final_goaway_ns = 1; /* every request sent before our notice has arrived */
         }
         return 0;
-    default: return 0;
+    default:
+        return 0;
     }
 }
 
@@ -528,9 +535,23 @@ static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t code, 
 static bool end(http2 *connection, uint32_t code) {
     ss_count(&connection->base.scratch->stats.protocol_errors, 1);
     uint32_t last = (uint32_t)nghttp2_session_get_last_proc_stream_id(connection->session);
-    const uint8_t frame[GOAWAY_BYTES] = {
-        0, 0, 8, NGHTTP2_GOAWAY, 0, 0, 0, 0, 0, (uint8_t)(last >> 24), (uint8_t)(last >> 16), (uint8_t)(last >> 8),
-        (uint8_t)last, (uint8_t)(code >> 24), (uint8_t)(code >> 16), (uint8_t)(code >> 8), (uint8_t)code};
+    const uint8_t frame[GOAWAY_BYTES] = {0,
+                                         0,
+                                         8,
+                                         NGHTTP2_GOAWAY,
+                                         0,
+                                         0,
+                                         0,
+                                         0,
+                                         0,
+                                         (uint8_t)(last >> 24),
+                                         (uint8_t)(last >> 16),
+                                         (uint8_t)(last >> 8),
+                                         (uint8_t)last,
+                                         (uint8_t)(code >> 24),
+                                         (uint8_t)(code >> 16),
+                                         (uint8_t)(code >> 8),
+                                         (uint8_t)code};
     (void)ss_buffer_append(&connection->base.output, frame, sizeof frame); /* without memory it ends without a word */
     return false;
 }
@@ -591,8 +612,8 @@ static bool tick(ss_connection *base) {
     uint64_t earned = (now - connection->credit_ns) / (1000000000 / CREDIT_PER_SECOND);
     if (earned > 0) {
         connection->credit_ns = now;
-        connection->credit = earned < (uint64_t)(CREDIT_MAX - connection->credit) ? connection->credit + (int32_t)earned
-                                                                                  : CREDIT_MAX;
+        connection->credit =
+            earned < (uint64_t)(CREDIT_MAX - connection->credit) ? connection->credit + (int32_t)earned : CREDIT_MAX;
     }
     if (config->idle_timeout_ns && now - base->active_ns > config->idle_timeout_ns) {
         nghttp2_session_terminate_session(connection->session, NGHTTP2_NO_ERROR);

@@ -77,10 +77,6 @@ uint64_t ss_monotonic_ns(void) {
 
 /* ------------------------------------------------------------------ connections */
 
-static void destroy(ss_connection *c) {
-    c->protocol->free(c);
-}
-
 /* Nothing more comes from or goes to the protocol; what is in output is still to be sent. */
 static void close_soon(ss_loop *loop, ss_connection *c) {
     if (c->state == SS_CONNECTION_OPEN) {
@@ -110,7 +106,10 @@ static void bury(ss_loop *loop) {
     for (ss_connection *c; (c = loop->dead);) {
         loop->dead = c->next;
         ss_buffer_free(&c->output);
-        destroy(c);
+        c->protocol->free(c);
+        if (!loop->connections) {
+            ss_scratch_trim(&loop->scratch); /* no tick comes until there is a connection again */
+        }
     }
 }
 
@@ -380,6 +379,7 @@ static void tick(ss_loop *loop) {
     ss_scratch *scratch = &loop->scratch;
     uint64_t now = scratch->now_ns;
     loop->next_tick_ns = now + (loop->is_draining ? DRAIN_TICK_MS * ms_ns : loop->tick_ns);
+    ss_scratch_trim(scratch);
     if (loop->listeners_paused && !loop->is_draining) {
         loop->listeners_paused = false;
         watch_listeners(loop, EPOLL_CTL_ADD);

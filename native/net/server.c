@@ -5,11 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum {
-    MAX_LOOPS = 1 << SS_ADMIN_LOOP_BITS,
-    DEFAULT_CONCURRENT_STREAMS = 200,
-    DEFAULT_WINDOW_BYTES = 2 << 20
-};
+enum { MAX_LOOPS = 1 << SS_ADMIN_LOOP_BITS, DEFAULT_CONCURRENT_STREAMS = 200, DEFAULT_WINDOW_BYTES = 2 << 20 };
 
 struct ss_server {
     ss_service service;
@@ -108,10 +104,8 @@ ss_server *ss_server_new(ss_runtime *runtime, const ss_server_config *config, ss
     if (!server) {
         return fail(NULL, error, SS_ERR_NO_MEMORY, "no memory for the server");
     }
-    server->service = (ss_service){.runtime = runtime,
-                                   .accept = config->accept,
-                                   .has_signal = config->has_signal,
-                                   .receiver = config->receiver};
+    server->service = (ss_service){
+        .runtime = runtime, .accept = config->accept, .has_signal = config->has_signal, .receiver = config->receiver};
     ss_admin_init(&server->service.admin);
     server->listeners = calloc(config->n_listeners, sizeof *server->listeners);
     server->loops = calloc(n_loops, sizeof *server->loops);

@@ -35,6 +35,7 @@ typedef struct sampler {
     bool hash_trace_id;
     uint32_t precision;
     uint32_t seed_state; /* FNV-1a over the seed: what the hashes of all items start from */
+    uint32_t buckets;    /* hash_seed: kept, of 16384 */
     double ratio;
     uint64_t threshold; /* of an item that arrives without one */
     name from_attribute;
@@ -48,12 +49,71 @@ enum { FIELD_RANDOMNESS = 8 }; /* tag, length, "ot=rv:" */
 
 /* ---------------------------------------------------------------- hash_seed's randomness */
 
+static const uint32_t FNV_OFFSET = 0x811c9dc5;
+static const uint32_t FNV_PRIME = 0x01000193;
+
 static inline uint32_t fnv1a(uint32_t state, const uint8_t *bytes, size_t length) {
-#pragma GCC unroll 16
     for (size_t i = 0; i < length; i++) {
-        state = (state ^ bytes[i]) * UINT32_C(0x01000193);
+        state = (state ^ bytes[i]) * FNV_PRIME;
     }
     return state;
+}
+
+/*
+ * The same for a block of trace ids at once, as far as the bucket needs it: 16 bits of the state do not depend on those
+ * above them, and eight such states fit a vector of any machine.
+ */
+enum { BLOCK = 8 };
+
+typedef uint8_t vector_bytes __attribute__((vector_size(16)));
+typedef uint16_t vector_words __attribute__((vector_size(16)));
+
+#if defined(__clang__)
+#define SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define SHUFFLE(a, b, ...) __builtin_shuffle(a, b, (vector_bytes){__VA_ARGS__})
+#endif
+
+static inline vector_bytes interleave_low(vector_bytes a, vector_bytes b) {
+    return SHUFFLE(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+}
+
+static inline vector_bytes interleave_high(vector_bytes a, vector_bytes b) {
+    return SHUFFLE(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+}
+
+/* Widen bytes to words. */
+static inline vector_words words_of(vector_bytes bytes, bool high) {
+    const vector_bytes zero = {0};
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    return (vector_words)(high ? interleave_high(zero, bytes) : interleave_low(zero, bytes));
+#else
+    return (vector_words)(high ? interleave_high(bytes, zero) : interleave_low(bytes, zero));
+#endif
+}
+
+/* Hash n_ids trace ids that stand one behind the other, or the first BLOCK of them. */
+static inline void hash_block(uint32_t state, const uint8_t *trace_ids, size_t n_ids, uint16_t out[BLOCK]) {
+    vector_bytes ids[BLOCK] = {{0}}, mixed[BLOCK];
+    if (n_ids >= BLOCK) {
+        memcpy(ids, trace_ids, sizeof ids);
+    } else {
+        memcpy(ids, trace_ids, n_ids * TRACE_ID_SIZE);
+    }
+    /* Three rounds transpose: ids[i] is then byte 2i of all ids, followed by byte 2i + 1 of all. */
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < BLOCK / 2; i++) {
+            mixed[2 * i] = interleave_low(ids[i], ids[i + BLOCK / 2]);
+            mixed[2 * i + 1] = interleave_high(ids[i], ids[i + BLOCK / 2]);
+        }
+        memcpy(ids, mixed, sizeof ids);
+    }
+    vector_words states = (vector_words){0} + (uint16_t)state;
+    for (int i = 0; i < BLOCK; i++) {
+        states = (states ^ words_of(ids[i], false)) * (uint16_t)FNV_PRIME;
+        states = (states ^ words_of(ids[i], true)) * (uint16_t)FNV_PRIME;
+    }
+    memcpy(out, &states, sizeof states);
 }
 
 static uint32_t seeded(uint32_t hash_seed) {
@@ -61,10 +121,10 @@ static uint32_t seeded(uint32_t hash_seed) {
     for (int i = 0; i < 4; i++) {
         little_endian[i] = (uint8_t)(hash_seed >> 8 * i);
     }
-    return fnv1a(UINT32_C(0x811c9dc5), little_endian, sizeof little_endian);
+    return fnv1a(FNV_OFFSET, little_endian, sizeof little_endian);
 }
 
-/* The bucket turned round, so that few buckets kept is a high threshold; bits that take no part in the choice fill up. */
+/* The bucket turned round, so that few buckets kept is a high threshold; bits without part in the choice fill up. */
 static inline uint64_t spread(uint32_t hash) {
     uint64_t bucket = hash & (BUCKETS - 1);
     uint64_t unused = hash >> (32 - BUCKET_BITS);
@@ -151,7 +211,7 @@ static void check_consistent(item *it, const uint8_t *trace_id, bool is_readable
     }
 }
 
-/* At 0 % nothing is looked at but priority; an item that cannot be read still meets fail_closed, and is still written. */
+/* At 0 % only priority counts; an item that cannot be read still meets fail_closed, and is still written. */
 static void check_never(item *it, bool is_readable) {
     set_source(it, SS_SAMPLER_SAMPLING_PRIORITY, SS_RANDOMNESS_MAX);
     if (!is_readable) {
@@ -182,8 +242,8 @@ static uint64_t scale_down(uint64_t part, uint64_t whole) {
 }
 
 /*
- * A kept item that an earlier sampler had decided on, by the same hash or by an unrelated one. The same hash: the higher
- * threshold is the whole truth. An unrelated one: the probabilities multiply, and the randomness moves with them, so
+ * A kept item that an earlier sampler had decided on. By the same hash: the higher threshold is the whole truth. By an
+ * unrelated one: the probabilities multiply, and the randomness moves with them, so
  * that threshold <= randomness still holds and what is kept is still spread evenly above the threshold.
  */
 static void combine(item *it, uint64_t threshold) {
@@ -307,7 +367,7 @@ static bool read_key_value(ss_reader reader, ss_reader *key, any_value *value) {
     return true;
 }
 
-/* Find the first attribute of each name in a row. What the scan let pass is well-formed; anything else ends the walk. */
+/* Find the first attribute of each name in a row. What the scan let pass is well-formed; all else ends the walk. */
 static void find_attributes(const ss_table *table, uint32_t row, uint32_t field, const name *names, size_t n_names,
                             attribute *found) {
     const uint8_t *start = table->bytes + table->attributes_offset[row];
@@ -394,7 +454,8 @@ static ss_status write_tracestate(ss_table *table, uint32_t row, const uint8_t *
     return ss_table_edit(table, row, offset, replaced, out, (size_t)(pos - out) + length);
 }
 
-static ss_status sample_span(const sampler *self, ss_table *table, uint32_t row, tally *counts) {
+static __attribute__((noinline)) ss_status sample_span(const sampler *self, ss_table *table, uint32_t row,
+                                                       tally *counts) {
     const uint8_t *trace_id = table->trace_id + (size_t)row * TRACE_ID_SIZE;
     const uint8_t *text = table->bytes + table->tracestate_offset[row];
     size_t length = table->tracestate_length[row];
@@ -436,54 +497,73 @@ static ss_status sample_span(const sampler *self, ss_table *table, uint32_t row,
     return write_tracestate(table, row, updated, updated_length);
 }
 
-/* Most spans have no tracestate and no priority: the trace id decides, and neighbours often share it. */
-static ss_status run_spans(ss_op *op, ss_table *table, ss_verdict *verdict) {
-    sampler *self = (sampler *)op;
-    const uint64_t threshold = self->threshold;
-    const uint32_t n_rows = table->n_rows;
-    const uint8_t *trace_id = table->trace_id;
-    const uint8_t *const verdicts = table->verdict;
-    const uint8_t *const marks = table->marks;
-    const uint32_t *const tracestate_length = table->tracestate_length;
-    const bool is_hashed = self->strategy == HASH_SEED;
-    const ss_sampler_policy policy = self->strategy == NEVER ? SS_SAMPLER_SAMPLING_PRIORITY
-                                     : is_hashed             ? SS_SAMPLER_TRACE_ID_HASH
-                                                             : SS_SAMPLER_TRACE_ID_W3C;
-    const uint8_t *previous = NULL;
-    bool kept = false;
-    ss_status status = SS_OK;
-    tally counts = {{0}};
-    uint32_t decided[2] = {0, 0};
+/* Give a kept span that came without a tracestate the one of its trace. */
+static __attribute__((noinline)) ss_status add_tracestate(const sampler *self, ss_table *table, uint32_t row) {
+    const uint8_t *trace_id = table->trace_id + (size_t)row * TRACE_ID_SIZE;
     uint8_t field[sizeof self->field];
     memcpy(field, self->field, sizeof field);
+    if (self->strategy == HASH_SEED) {
+        uint64_t randomness = spread(fnv1a(self->seed_state, trace_id, TRACE_ID_SIZE));
+        ss_randomness_format(randomness, field + FIELD_RANDOMNESS);
+    }
+    return ss_table_edit(table, row, table->row_offset[row] + table->row_length[row], 0, field, self->field_length);
+}
 
-    for (uint32_t row = 0; row < n_rows && status == SS_OK; row++, trace_id += TRACE_ID_SIZE) {
-        if (verdicts[row] != SS_KEEP) {
+/*
+ * Most spans have no tracestate and no priority: the trace id decides. This loop is all that such spans cost when they
+ * are dropped, so what it needs is in locals and what is rarer is not inlined.
+ */
+static inline __attribute__((always_inline)) ss_status run_plain(const sampler *self, ss_table *table, tally *counts,
+                                                                 ss_sampler_policy policy, bool is_hashed) {
+    const uint32_t n_rows = table->n_rows;
+    const uint32_t *const tracestate_length = table->tracestate_length;
+    const uint8_t *const marks = table->marks;
+    uint8_t *const verdict = table->verdict;
+    const uint32_t seed_state = self->seed_state;
+    const uint32_t buckets = self->buckets;
+    const uint64_t threshold = self->threshold;
+    const uint8_t *trace_id = table->trace_id;
+    uint16_t hashes[BLOCK] = {0};
+    uint32_t n_kept = 0;
+    uint32_t n_dropped = 0;
+    ss_status status = SS_OK;
+
+    for (size_t row = 0; row < n_rows && status == SS_OK; row++, trace_id += TRACE_ID_SIZE) {
+        if (is_hashed && row % BLOCK == 0) {
+            hash_block(seed_state, trace_id, n_rows - row, hashes);
+        }
+        if (verdict[row] != SS_KEEP) {
             continue;
         }
-        if (tracestate_length[row] || marks[row] & SS_MARK_PRIORITY || is_zero_id(trace_id)) {
-            status = sample_span(self, table, row, &counts);
+        if (tracestate_length[row] | (marks[row] & SS_MARK_PRIORITY) || is_zero_id(trace_id)) {
+            status = sample_span(self, table, (uint32_t)row, counts);
             continue;
         }
-        if (!previous || memcmp(previous, trace_id, TRACE_ID_SIZE) != 0) {
-            previous = trace_id;
-            uint64_t randomness =
-                is_hashed ? spread(fnv1a(self->seed_state, trace_id, TRACE_ID_SIZE)) : low_bits(trace_id);
-            kept = threshold <= randomness;
-            if (kept && is_hashed) {
-                ss_randomness_format(randomness, field + FIELD_RANDOMNESS);
-            }
-        }
-        decided[kept]++;
-        if (kept) {
-            status = ss_table_edit(table, row, table->row_offset[row] + table->row_length[row], 0, field,
-                                   self->field_length);
+        if (is_hashed ? (hashes[row % BLOCK] & (BUCKETS - 1)) < buckets : threshold <= low_bits(trace_id)) {
+            n_kept++;
+            status = add_tracestate(self, table, (uint32_t)row);
         } else {
-            ss_table_drop(table, row);
+            n_dropped++;
+            verdict[row] = SS_DROP;
         }
     }
-    counts.items[2 * policy] += decided[0];
-    counts.items[2 * policy + 1] += decided[1];
+    table->n_kept -= n_dropped;
+    counts->items[2 * policy] += n_dropped;
+    counts->items[2 * policy + 1] += n_kept;
+    return status;
+}
+
+static ss_status run_spans(ss_op *op, ss_table *table, ss_verdict *verdict) {
+    sampler *self = (sampler *)op;
+    tally counts = {{0}};
+    ss_status status;
+    if (self->strategy == HASH_SEED) {
+        status = run_plain(self, table, &counts, SS_SAMPLER_TRACE_ID_HASH, true);
+    } else if (self->strategy == NEVER) {
+        status = run_plain(self, table, &counts, SS_SAMPLER_SAMPLING_PRIORITY, false);
+    } else {
+        status = run_plain(self, table, &counts, SS_SAMPLER_TRACE_ID_W3C, false);
+    }
     return finish(self, table, status, &counts, verdict);
 }
 
@@ -696,14 +776,14 @@ static bool copy_names(sampler *self, const ss_sampler_config *config) {
 /* What decides on an item that arrives with nothing: most of them, so the work is done here once. */
 static void prepare(sampler *self, const ss_sampler_config *config) {
     float percentage = config->sampling_percentage > 100 ? 100 : config->sampling_percentage;
-    uint32_t buckets = ss_sampler_buckets(percentage);
+    self->buckets = ss_sampler_buckets(percentage);
     self->ratio = (double)percentage / 100 < 0x1p-56 ? 0x1p-56 : (double)percentage / 100;
     self->threshold = SS_THRESHOLD_NEVER;
-    if (percentage == 0 || (config->mode == SS_SAMPLER_HASH_SEED && buckets == 0)) {
+    if (percentage == 0 || (config->mode == SS_SAMPLER_HASH_SEED && self->buckets == 0)) {
         self->strategy = NEVER;
     } else if (config->mode == SS_SAMPLER_HASH_SEED) {
         self->strategy = HASH_SEED;
-        self->threshold = (uint64_t)(BUCKETS - buckets) << (RANDOMNESS_BITS - BUCKET_BITS);
+        self->threshold = (uint64_t)(BUCKETS - self->buckets) << (RANDOMNESS_BITS - BUCKET_BITS);
     } else {
         self->strategy = config->mode == SS_SAMPLER_EQUALIZING ? EQUALIZING : PROPORTIONAL;
         (void)ss_sampler_threshold(self->ratio, self->precision, &self->threshold);

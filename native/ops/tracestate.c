@@ -56,12 +56,27 @@ const char *ss_threshold_parse(const uint8_t *text, size_t length, uint64_t *thr
     return NULL;
 }
 
+/* Eight hex digits, the first in the lowest byte: each nibble to a byte of its own, then all to ASCII at once. */
+static uint64_t hex_digits(uint32_t value) {
+    uint64_t nibbles = value;
+    nibbles = (nibbles | nibbles << 16) & UINT64_C(0x0000ffff0000ffff);
+    nibbles = (nibbles | nibbles << 8) & UINT64_C(0x00ff00ff00ff00ff);
+    nibbles = (nibbles | nibbles << 4) & UINT64_C(0x0f0f0f0f0f0f0f0f);
+    uint64_t is_letter = (nibbles + UINT64_C(0x0606060606060606)) >> 4 & UINT64_C(0x0101010101010101);
+    return __builtin_bswap64(nibbles + UINT64_C(0x3030303030303030) + is_letter * ('a' - '0' - 10));
+}
+
+static void put_digits(uint8_t out[8], uint32_t value) {
+    uint64_t digits = hex_digits(value);
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    digits = __builtin_bswap64(digits);
+#endif
+    memcpy(out, &digits, sizeof digits);
+}
+
 void ss_randomness_format(uint64_t randomness, uint8_t out[SS_SAMPLING_DIGITS]) {
-    static const char digits[] = "0123456789abcdef";
-    for (int i = SS_SAMPLING_DIGITS - 1; i >= 0; i--) {
-        out[i] = (uint8_t)digits[randomness & 15];
-        randomness >>= 4;
-    }
+    put_digits(out, (uint32_t)(randomness >> 24));
+    put_digits(out + SS_SAMPLING_DIGITS - 8, (uint32_t)randomness); /* writes two of the digits again */
 }
 
 size_t ss_threshold_format(uint64_t threshold, uint8_t out[SS_SAMPLING_DIGITS]) {
@@ -174,7 +189,7 @@ static bool is_value(slice value) {
             return false;
         }
     }
-    return value.length > 0 && value.length <= SS_TRACESTATE_MEMBER_MAX && value.data[value.length - 1] != ' ';
+    return value.length > 0 && value.length <= SS_TRACESTATE_MEMBER_MAX; /* trimmed: no blank at the end */
 }
 
 static bool is_ot_pair(slice key, slice value) {

@@ -44,15 +44,20 @@ static bool malformed(json_reader *reader, const char *reason) {
 
 /* ------------------------------------------------------------------ output */
 
-static bool grow(json_reader *reader, size_t n) {
+/* Set the write position behind buffer->length, with room for n bytes. */
+static bool place_output(json_reader *reader, size_t n) {
     ss_buffer *buffer = reader->buffer;
-    buffer->length = (size_t)(reader->out - buffer->data);
     if (ss_buffer_reserve(buffer, n) != SS_OK) {
         return fail(reader, SS_ERR_NO_MEMORY, reader->pos, "out of memory");
     }
     reader->out = buffer->data + buffer->length;
     reader->out_end = buffer->data + buffer->capacity;
     return true;
+}
+
+static bool grow(json_reader *reader, size_t n) {
+    reader->buffer->length = (size_t)(reader->out - reader->buffer->data);
+    return place_output(reader, n);
 }
 
 static inline bool make_room(json_reader *reader, size_t n) {
@@ -693,8 +698,7 @@ static bool read_array(json_reader *reader, const ss_shape_field *field, unsigne
 
 /* Read a key and its colon. NULL: none of this message's keys, or an error when reader->error says so.
  * guess: where to expect it; remembers where it was. */
-static const ss_shape_key *read_key(json_reader *reader, const ss_shape *shape, unsigned guess_from,
-                                    uint16_t *guess) {
+static const ss_shape_key *read_key(json_reader *reader, const ss_shape *shape, unsigned guess_from, uint16_t *guess) {
     unsigned guessed = (uint16_t)(guess_from + *guess);
     if (guessed >= shape->first_key && guessed < shape->end_key) {
         const ss_shape_key *key = &ss_shape_keys[guessed];
@@ -760,31 +764,31 @@ static bool read_message(json_reader *reader, unsigned shape_index, unsigned dep
     return is_done;
 }
 
+static bool read_request(json_reader *reader, ss_signal signal) {
+    if (reader->pos == reader->end) {
+        return malformed(reader, "empty body");
+    }
+    skip_space(reader);
+    if (!read_message(reader, (unsigned)signal, 1)) {
+        return false;
+    }
+    skip_space(reader);
+    return reader->pos == reader->end || malformed(reader, "unexpected text behind the request");
+}
+
 ss_status ss_json_to_otlp(ss_signal signal, const uint8_t *json, size_t length, ss_buffer *out, ss_error *error) {
-    _Static_assert(SS_SHAPE_FIELDS_MAX <= 32, "json_reader's seen has a bit for each field");
+    _Static_assert(SS_SHAPE_FIELDS_MAX <= 32, "read_message's seen has a bit for each field");
     size_t length_before = out->length;
-    json_reader reader = {.begin = json, .pos = json, .buffer = out};
-    /* Wire bytes are about half as long as their JSON; never reserve nothing, so that there is a pointer. */
-    ss_status status = ss_buffer_reserve(out, length / 2 + SS_VARINT_MAX);
-    bool ok = length != 0 || malformed(&reader, "empty body");
-    if (status != SS_OK) {
-        ok = fail(&reader, status, json, "out of memory");
+    json_reader reader = {.begin = json, .pos = json, .end = length ? json + length : json, .buffer = out};
+    /* Wire bytes are about half as long as their JSON. */
+    if (place_output(&reader, length / 2 + SS_VARINT_MAX) && read_request(&reader, signal)) {
+        out->length = (size_t)(reader.out - out->data);
+    } else {
+        out->length = length_before;
+        if (error) {
+            *error = reader.error;
+        }
     }
-    if (ok) {
-        reader.end = json + length;
-        reader.out = out->data + length_before;
-        reader.out_end = out->data + out->capacity;
-        skip_space(&reader);
-        ok = read_message(&reader, (unsigned)signal, 1);
-    }
-    if (ok) {
-        skip_space(&reader);
-        ok = reader.pos == reader.end || malformed(&reader, "unexpected text behind the request");
-    }
-    out->length = ok ? (size_t)(reader.out - out->data) : length_before;
     ss_buffer_free(&reader.decoded);
-    if (!ok && error) {
-        *error = reader.error;
-    }
     return reader.error.code;
 }

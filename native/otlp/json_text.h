@@ -12,7 +12,7 @@ typedef struct ss_decimal {
     uint64_t mantissa;
     int64_t exponent;
     bool negative;
-    bool is_truncated; /* digits other than zero did not fit into mantissa */
+    bool is_truncated;          /* digits other than zero did not fit into mantissa */
     const uint8_t *begin, *end; /* its text */
 } ss_decimal;
 

@@ -273,7 +273,7 @@ static bool write_merged(json_writer *writer, const ss_shape *parent, const ss_s
                          ss_reader body, unsigned depth) {
     ss_buffer merged = {0};
     ss_reader rest = {found.at, body.end}, piece;
-    ss_status status = SS_OK;
+    ss_status status = ss_buffer_reserve(&merged, 1); /* a pointer, even when all pieces are empty */
     uint32_t tag;
     while (found.count-- && status == SS_OK && next_occurrence(&rest, parent, field, &tag) &&
            ss_read_bytes(&rest, &piece)) {
@@ -281,7 +281,8 @@ static bool write_merged(json_writer *writer, const ss_shape *parent, const ss_s
         status = length > writer->merge_budget ? SS_ERR_LIMIT : ss_buffer_append(&merged, piece.pos, length);
         writer->merge_budget -= status == SS_OK ? length : 0;
     }
-    bool ok = status == SS_OK || fail(writer, status, found.at, "too many messages in pieces");
+    bool ok = status == SS_OK ||
+              fail(writer, status, found.at, status == SS_ERR_LIMIT ? "too many messages in pieces" : "out of memory");
     if (ok) {
         const uint8_t *outer = writer->merged_at;
         writer->merged_at = outer ? outer : found.at;
@@ -317,7 +318,9 @@ static bool write_key(json_writer *writer, const ss_shape_field *field, bool *is
     if (!separate(writer, is_first) || !make_room(writer, SS_SHAPE_KEY_SIZE)) {
         return false;
     }
-    put(writer, field->key, field->key_length);
+    /* All of the array, which is quicker than its right length. */
+    memcpy(writer->out->data + writer->out->length, field->key, SS_SHAPE_KEY_SIZE);
+    writer->out->length += field->key_length;
     return true;
 }
 
@@ -377,8 +380,8 @@ static bool write_repeated(json_writer *writer, const ss_shape *shape, const ss_
         if (is_delimited && is_scalar(field)) {
             ok = write_packed(writer, field, value, &is_first);
         } else {
-            ok = separate(writer, &is_first) && (is_delimited ? write_delimited(writer, field, value, depth)
-                                                              : write_scalar(writer, field, scalar));
+            ok = separate(writer, &is_first) &&
+                 (is_delimited ? write_delimited(writer, field, value, depth) : write_scalar(writer, field, scalar));
         }
         if (!ok) {
             return false;

@@ -18,9 +18,7 @@ typedef struct scan {
     ss_table *table;
     const uint8_t *bytes;
     ss_check check;
-    uint32_t n_resources;
-    uint32_t n_scopes;
-    uint32_t resource_index;
+    uint32_t resource_index; /* of the one being read; SS_NO_INDEX before the first, so that counting on gives 0 */
     uint32_t scope_index;
 } scan;
 
@@ -503,13 +501,6 @@ static bool scan_data_point(scan *s, uint32_t node, const point_shape *shape, co
 
 /* ---------------------------------------------------------------- the tree above the rows */
 
-typedef struct level level;
-struct level {
-    uint32_t child_field;    /* the repeated message one level down */
-    ss_check_shape check;    /* the other fields of this level's message */
-    uint32_t levels_to_rows; /* 0: the children are rows */
-};
-
 /* Sum, Histogram ... hold rows in field 1, whichever they are. */
 _Static_assert(SS_GAUGE_DATA_POINTS == 1 && SS_SUM_DATA_POINTS == 1 && SS_HISTOGRAM_DATA_POINTS == 1 &&
                    SS_EXPONENTIAL_HISTOGRAM_DATA_POINTS == 1 && SS_SUMMARY_DATA_POINTS == 1,
@@ -592,32 +583,54 @@ static bool scan_metric(scan *s, uint32_t parent, const uint8_t *tag_start, cons
     return true;
 }
 
-/* What differs between the signals above their rows. */
-typedef struct signal_shape {
-    uint32_t resource_field; /* in the request */
-    uint32_t scope_field;    /* in Resource* */
-    uint32_t row_field;      /* in Scope* */
-    ss_check_shape resource_check;
-    ss_check_shape scope_check;
-} signal_shape;
+/* What the levels above Metric, Span and LogRecord hold: request, Resource*, Scope*. */
+typedef struct container_shape {
+    uint32_t child_field;
+    ss_check_shape check; /* its other fields */
+} container_shape;
 
-static const signal_shape signal_shapes[SS_N_SIGNALS] = {
-    [SS_SIGNAL_TRACES] = {SS_EXPORT_TRACE_SERVICE_REQUEST_RESOURCE_SPANS, SS_RESOURCE_SPANS_SCOPE_SPANS,
-                          SS_SCOPE_SPANS_SPANS, SS_CHECK_RESOURCE_SPANS, SS_CHECK_SCOPE_SPANS},
-    [SS_SIGNAL_METRICS] = {SS_EXPORT_METRICS_SERVICE_REQUEST_RESOURCE_METRICS, SS_RESOURCE_METRICS_SCOPE_METRICS,
-                           SS_SCOPE_METRICS_METRICS, SS_CHECK_RESOURCE_METRICS, SS_CHECK_SCOPE_METRICS},
-    [SS_SIGNAL_LOGS] = {SS_EXPORT_LOGS_SERVICE_REQUEST_RESOURCE_LOGS, SS_RESOURCE_LOGS_SCOPE_LOGS,
-                        SS_SCOPE_LOGS_LOG_RECORDS, SS_CHECK_RESOURCE_LOGS, SS_CHECK_SCOPE_LOGS},
+enum { SCOPE_LEVEL = 2 };
+
+static const container_shape container_shapes[SS_N_SIGNALS][SCOPE_LEVEL + 1] = {
+    [SS_SIGNAL_TRACES] = {{SS_EXPORT_TRACE_SERVICE_REQUEST_RESOURCE_SPANS, SS_CHECK_EXPORT_TRACE_SERVICE_REQUEST},
+                          {SS_RESOURCE_SPANS_SCOPE_SPANS, SS_CHECK_RESOURCE_SPANS},
+                          {SS_SCOPE_SPANS_SPANS, SS_CHECK_SCOPE_SPANS}},
+    [SS_SIGNAL_METRICS] = {{SS_EXPORT_METRICS_SERVICE_REQUEST_RESOURCE_METRICS,
+                            SS_CHECK_EXPORT_METRICS_SERVICE_REQUEST},
+                           {SS_RESOURCE_METRICS_SCOPE_METRICS, SS_CHECK_RESOURCE_METRICS},
+                           {SS_SCOPE_METRICS_METRICS, SS_CHECK_SCOPE_METRICS}},
+    [SS_SIGNAL_LOGS] = {{SS_EXPORT_LOGS_SERVICE_REQUEST_RESOURCE_LOGS, SS_CHECK_EXPORT_LOGS_SERVICE_REQUEST},
+                        {SS_RESOURCE_LOGS_SCOPE_LOGS, SS_CHECK_RESOURCE_LOGS},
+                        {SS_SCOPE_LOGS_LOG_RECORDS, SS_CHECK_SCOPE_LOGS}},
 };
 
-static bool scan_scope(scan *s, uint32_t parent, const uint8_t *tag_start, const uint8_t *tag_end, ss_reader body) {
-    const signal_shape *shape = &signal_shapes[s->table->signal];
-    uint32_t node = open_node(s, parent, 2, tag_start, tag_end, body);
-    uint32_t row_tag = TAG(shape->row_field, SS_WIRE_BYTES);
+static bool scan_container(scan *s, uint32_t parent, uint32_t level, const uint8_t *tag_start, const uint8_t *tag_end,
+                           ss_reader body);
+
+/* What a container of the given level holds: another container, or below Scope* what the signal is about. */
+static inline bool scan_child(scan *s, uint32_t node, uint32_t level, const uint8_t *tag_start, const uint8_t *tag_end,
+                              ss_reader body) {
+    if (level < SCOPE_LEVEL) {
+        return scan_container(s, node, level + 1, tag_start, tag_end, body);
+    }
+    switch (s->table->signal) {
+    case SS_SIGNAL_TRACES: return scan_span(s, node, tag_start, body);
+    case SS_SIGNAL_METRICS: return scan_metric(s, node, tag_start, tag_end, body);
+    default: return scan_log_record(s, node, tag_start, body);
+    }
+}
+
+/* Recursion ends at SCOPE_LEVEL. */
+static bool scan_container(scan *s, uint32_t parent, uint32_t level, const uint8_t *tag_start, const uint8_t *tag_end,
+                           ss_reader body) {
+    const container_shape *shape = &container_shapes[s->table->signal][level];
+    const uint32_t child_tag = TAG(shape->child_field, SS_WIRE_BYTES);
+    uint32_t node = open_node(s, parent, level, tag_start, tag_end, body);
     if (node == SS_NO_INDEX) {
         return false;
     }
-    s->scope_index = s->n_scopes++;
+    s->resource_index += level == 1;
+    s->scope_index += level == SCOPE_LEVEL;
     while (body.pos < body.end) {
         const uint8_t *tag_at = body.pos;
         uint32_t tag;
@@ -626,77 +639,14 @@ static bool scan_scope(scan *s, uint32_t parent, const uint8_t *tag_start, const
         if (!ss_check_tag(&s->check, &body, &tag)) {
             return false;
         }
-        if (tag != row_tag) {
-            ok = ss_check_field(&s->check, &body, tag, tag_at, shape->scope_check, 1);
+        if (tag != child_tag) {
+            ok = ss_check_field(&s->check, &body, tag, tag_at, shape->check, 1);
         } else {
             const uint8_t *tag_behind = body.pos;
-            if (!ss_read_bytes(&body, &child)) {
-                return fail(s, tag_at, SS_ERR_MALFORMED, SS_REASON_LENGTH);
-            }
-            ok = s->table->signal == SS_SIGNAL_TRACES    ? scan_span(s, node, tag_at, child)
-                 : s->table->signal == SS_SIGNAL_METRICS ? scan_metric(s, node, tag_at, tag_behind, child)
-                                                         : scan_log_record(s, node, tag_at, child);
+            ok = ss_read_bytes(&body, &child) ? scan_child(s, node, level, tag_at, tag_behind, child)
+                                              : fail(s, tag_at, SS_ERR_MALFORMED, SS_REASON_LENGTH);
         }
         if (!ok) {
-            return false;
-        }
-    }
-    close_node(s, node);
-    return true;
-}
-
-static bool scan_resource(scan *s, uint32_t parent, const uint8_t *tag_start, const uint8_t *tag_end, ss_reader body) {
-    const signal_shape *shape = &signal_shapes[s->table->signal];
-    uint32_t node = open_node(s, parent, 1, tag_start, tag_end, body);
-    if (node == SS_NO_INDEX) {
-        return false;
-    }
-    s->resource_index = s->n_resources++;
-    while (body.pos < body.end) {
-        const uint8_t *tag_at = body.pos;
-        uint32_t tag;
-        ss_reader scope;
-        if (!ss_check_tag(&s->check, &body, &tag)) {
-            return false;
-        }
-        if (tag == TAG(shape->scope_field, SS_WIRE_BYTES)) {
-            const uint8_t *tag_behind = body.pos;
-            if (!ss_read_bytes(&body, &scope)) {
-                return fail(s, tag_at, SS_ERR_MALFORMED, SS_REASON_LENGTH);
-            }
-            if (!scan_scope(s, node, tag_at, tag_behind, scope)) {
-                return false;
-            }
-        } else if (!ss_check_field(&s->check, &body, tag, tag_at, shape->resource_check, 1)) {
-            return false;
-        }
-    }
-    close_node(s, node);
-    return true;
-}
-
-static bool scan_request(scan *s, ss_reader body) {
-    const signal_shape *shape = &signal_shapes[s->table->signal];
-    uint32_t node = open_node(s, SS_NO_INDEX, 0, body.pos, body.pos, body);
-    if (node == SS_NO_INDEX) {
-        return false;
-    }
-    while (body.pos < body.end) {
-        const uint8_t *tag_at = body.pos;
-        uint32_t tag;
-        ss_reader resource;
-        if (!ss_check_tag(&s->check, &body, &tag)) {
-            return false;
-        }
-        if (tag == TAG(shape->resource_field, SS_WIRE_BYTES)) {
-            const uint8_t *tag_behind = body.pos;
-            if (!ss_read_bytes(&body, &resource)) {
-                return fail(s, tag_at, SS_ERR_MALFORMED, SS_REASON_LENGTH);
-            }
-            if (!scan_resource(s, node, tag_at, tag_behind, resource)) {
-                return false;
-            }
-        } else if (!ss_check_skip(&s->check, &body, tag, tag_at)) {
             return false;
         }
     }
@@ -710,8 +660,8 @@ ss_status ss_scan(ss_signal signal, const uint8_t *bytes, size_t length, ss_tabl
         return SS_ERR_ARGUMENT;
     }
     ss_table_begin(table, signal, bytes, length);
-    scan s = {.table = table, .bytes = bytes};
-    if (!scan_request(&s, (ss_reader){bytes, bytes + length})) {
+    scan s = {.table = table, .bytes = bytes, .resource_index = SS_NO_INDEX, .scope_index = SS_NO_INDEX};
+    if (!scan_container(&s, SS_NO_INDEX, 0, bytes, bytes, (ss_reader){bytes, bytes + length})) {
         *error = (ss_error){s.check.code, (uint64_t)(s.check.pos - bytes), s.check.reason};
         table->n_rows = 0;
         table->n_kept = 0;

@@ -70,12 +70,11 @@ void ss_runtime_give_buffer(ss_runtime *runtime, ss_buffer buffer) {
 
 /*
  * Grace periods. A worker's epoch is odd while it is inside a request. A publisher stores the new route and then reads
- * the epochs; a worker stores its epoch and then reads the route: with both in one total order, a worker that read
- * the old route is seen as odd, and is waited for until its epoch moves.
+ * the epochs; a worker stores its epoch and then reads the route. All four are sequentially consistent, so a worker
+ * that read the old route is seen as odd, and is waited for until its epoch moves.
  */
 void ss_worker_enter(ss_worker *worker) {
     __atomic_store_n(&worker->epoch, worker->epoch + 1, __ATOMIC_SEQ_CST);
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
 void ss_worker_exit(ss_worker *worker) {
@@ -83,11 +82,10 @@ void ss_worker_exit(ss_worker *worker) {
 }
 
 void ss_runtime_synchronize(ss_runtime *runtime) {
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
     pthread_mutex_lock(&runtime->workers_lock);
     for (ss_worker *worker = runtime->workers; worker; worker = worker->next) {
-        uint64_t epoch = __atomic_load_n(&worker->epoch, __ATOMIC_ACQUIRE);
-        while (epoch % 2 && __atomic_load_n(&worker->epoch, __ATOMIC_ACQUIRE) == epoch) {
+        uint64_t epoch = __atomic_load_n(&worker->epoch, __ATOMIC_SEQ_CST);
+        while (epoch % 2 && __atomic_load_n(&worker->epoch, __ATOMIC_SEQ_CST) == epoch) {
             nanosleep(&(struct timespec){0, GRACE_POLL_NS}, NULL);
         }
     }

@@ -36,8 +36,8 @@ static void test_round_trips(ss_codec *codec) {
             CHECK(memcmp(out.data, "kept", 4) == 0 && memcmp(out.data + 4, bytes, lengths[i]) == 0);
             if (lengths[i]) { /* one byte less room */
                 ss_error error = {0};
-                CHECK_EQUAL(SS_ERR_LIMIT, ss_decompress(codec, all[e], packed.data, packed.length, lengths[i] - 1, &out,
-                                                        &error));
+                CHECK_EQUAL(SS_ERR_LIMIT,
+                            ss_decompress(codec, all[e], packed.data, packed.length, lengths[i] - 1, &out, &error));
                 CHECK_EQUAL(SS_ERR_LIMIT, error.code);
                 CHECK(error.reason != NULL);
                 CHECK_EQUAL(lengths[i] + 4, out.length);
@@ -97,8 +97,7 @@ static void test_parts_are_joined(ss_codec *codec) {
         CHECK_EQUAL(SS_ERR_LIMIT,
                     ss_decompress(codec, joined[e], packed.data, packed.length, 2 * LENGTH - 1, &out, NULL));
         CHECK_EQUAL(SS_OK, ss_buffer_append(&packed, (const uint8_t *)"garbage", 7));
-        CHECK_EQUAL(SS_ERR_MALFORMED,
-                    ss_decompress(codec, joined[e], packed.data, packed.length, LARGE, &out, NULL));
+        CHECK_EQUAL(SS_ERR_MALFORMED, ss_decompress(codec, joined[e], packed.data, packed.length, LARGE, &out, NULL));
         ss_buffer_free(&packed);
         ss_buffer_free(&out);
     }
@@ -187,9 +186,8 @@ static void test_lying_gzip_size(ss_codec *codec) {
 
 static void test_framed_snappy(ss_codec *codec) {
     /* Identifier, padding, a skippable chunk, then "123456789" uncompressed with its masked CRC-32C. */
-    uint8_t framed[] = {0xff, 6,    0,    0, 's', 'N', 'a', 'P', 'p', 'Y', 0xfe, 2,   0,   0,   0,   0,  0x80, 1,
-                        0,    0,    'x',  1, 13,  0,   0,   0,   0,   0,   0,    '1', '2', '3', '4', '5', '6',  '7',
-                        '8',  '9'};
+    uint8_t framed[] = {0xff, 6,   0, 0,  's', 'N', 'a', 'P', 'p', 'Y', 0xfe, 2,   0,   0,   0,   0,   0x80, 1,   0,
+                        0,    'x', 1, 13, 0,   0,   0,   0,   0,   0,   '1',  '2', '3', '4', '5', '6', '7',  '8', '9'};
     const uint32_t crc = 0xe3069283; /* the check value of CRC-32C */
     const uint32_t masked = ((crc >> 15) | (crc << 17)) + 0xa282ead8;
     enum { CRC_AT = 25, TYPE_AT = 21 };

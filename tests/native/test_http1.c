@@ -42,15 +42,18 @@ static void test_signals_and_payloads(void) {
     fixture_start(&f, SS_TRANSPORT_HTTP);
     feed(&f, POST("/v1/traces", PROTOBUF, ""));
     EXPECT(&f, OK_PROTOBUF);
-    CHECK(f.n_accepted == 1 && f.signal == SS_SIGNAL_TRACES && f.payload == SS_PAYLOAD_PROTOBUF && message_is(&f, "hello"));
+    CHECK(f.n_accepted == 1 && f.signal == SS_SIGNAL_TRACES && f.payload == SS_PAYLOAD_PROTOBUF &&
+          message_is(&f, "hello"));
     CHECK_EQUAL(SS_TRANSPORT_HTTP, f.transport);
     feed(&f, POST("/v1/metrics?x=1", "application/json; charset=utf-8", ""));
-    EXPECT(&f, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 21\r\n\r\n{\"partialSuccess\":{}}");
+    EXPECT(&f,
+           "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 21\r\n\r\n{\"partialSuccess\":{}}");
     CHECK(f.n_accepted == 2 && f.signal == SS_SIGNAL_METRICS && f.payload == SS_PAYLOAD_JSON);
     feed(&f, POST("/v1/logs", "Application/X-Protobuf;a=b", ""));
     EXPECT(&f, OK_PROTOBUF);
     CHECK(f.n_accepted == 3 && f.signal == SS_SIGNAL_LOGS);
-    feed(&f, "POST /v1/traces HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-protobuf\r\nContent-Length: 0\r\n\r\n");
+    feed(&f,
+         "POST /v1/traces HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-protobuf\r\nContent-Length: 0\r\n\r\n");
     EXPECT(&f, OK_PROTOBUF);
     CHECK(f.n_accepted == 4 && f.message.length == 0);
     CHECK(f.is_open);
@@ -69,8 +72,9 @@ static void test_refusals(void) {
     feed(&f, POST("/v1/traces/", PROTOBUF, ""));
     EXPECT(&f, not_found);
     feed(&f, "GET /v1/traces HTTP/1.1\r\nHost: x\r\n\r\n");
-    EXPECT(&f, "HTTP/1.1 405 Method Not Allowed\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 41\r\n\r\n"
-               "405 method not allowed, supported: [POST]");
+    EXPECT(&f,
+           "HTTP/1.1 405 Method Not Allowed\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 41\r\n\r\n"
+           "405 method not allowed, supported: [POST]");
     static const char unsupported[] =
         "HTTP/1.1 415 Unsupported Media Type\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 81\r\n\r\n"
         "415 unsupported media type, supported: [application/json, application/x-protobuf]";
@@ -83,7 +87,8 @@ static void test_refusals(void) {
                "{\"code\":3,\"message\":\"unsupported Content-Encoding: br\"}");
     feed(&f, POST("/v1/traces", PROTOBUF, "Content-Encoding: identity\r\n"));
     EXPECT(&f, "HTTP/1.1 400 Bad Request\r\nContent-Type: application/x-protobuf\r\nContent-Length: 42\r\n\r\n"
-               "\x08\x03\x12\x26" "unsupported Content-Encoding: identity");
+               "\x08\x03\x12\x26"
+               "unsupported Content-Encoding: identity");
     feed(&f, POST("/v1/traces", "application/json", "Content-Encoding: gzip, zstd\r\n"));
     EXPECT(&f, "HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nContent-Length: 63\r\n\r\n"
                "{\"code\":3,\"message\":\"unsupported Content-Encoding: gzip, zstd\"}");
@@ -100,7 +105,8 @@ static void test_refusals(void) {
 static void test_verdicts(void) {
     fixture f;
     fixture_start(&f, SS_TRANSPORT_HTTP);
-    f.verdict = (ss_verdict){.code = SS_CODE_UNAVAILABLE, .has_retry_delay = true, .retry_delay_ms = 2500, .message = "full"};
+    f.verdict =
+        (ss_verdict){.code = SS_CODE_UNAVAILABLE, .has_retry_delay = true, .retry_delay_ms = 2500, .message = "full"};
     feed(&f, POST("/v1/traces", "application/json", ""));
     EXPECT(&f, "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 2\r\n"
                "Content-Length: 115\r\n\r\n{\"code\":14,\"message\":\"full\",\"details\":[{\"@type\":"
@@ -112,7 +118,8 @@ static void test_verdicts(void) {
     f.verdict = (ss_verdict){.code = SS_CODE_INVALID_ARGUMENT, .message = "bad"};
     feed(&f, POST("/v1/traces", PROTOBUF, ""));
     EXPECT(&f, "HTTP/1.1 400 Bad Request\r\nContent-Type: application/x-protobuf\r\nContent-Length: 7\r\n\r\n"
-               "\x08\x03\x12\x03" "bad");
+               "\x08\x03\x12\x03"
+               "bad");
     f.verdict = (ss_verdict){.rejected_items = 3, .message = "no"};
     feed(&f, POST("/v1/logs", "application/json", ""));
     EXPECT(&f, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 65\r\n\r\n"
@@ -124,8 +131,11 @@ static void test_encodings(void) {
     static const struct {
         const char *name;
         ss_encoding encoding;
-    } known[] = {{"gzip", SS_ENCODING_GZIP},   {"zstd", SS_ENCODING_ZSTD},     {"zlib", SS_ENCODING_ZLIB},
-                 {"deflate", SS_ENCODING_ZLIB}, {"snappy", SS_ENCODING_SNAPPY}};
+    } known[] = {{"gzip", SS_ENCODING_GZIP},
+                 {"zstd", SS_ENCODING_ZSTD},
+                 {"zlib", SS_ENCODING_ZLIB},
+                 {"deflate", SS_ENCODING_ZLIB},
+                 {"snappy", SS_ENCODING_SNAPPY}};
     fixture f;
     fixture_start(&f, SS_TRANSPORT_HTTP);
     ss_codec *codec = ss_codec_new();
@@ -150,7 +160,8 @@ static void test_encodings(void) {
         f.listener.config.max_message_bytes = sizeof message - 1;
         fixture_feed(&f, request.data, request.length);
         EXPECT(&f, "HTTP/1.1 400 Bad Request\r\nContent-Type: application/x-protobuf\r\nContent-Length: 32\r\n\r\n"
-                   "\x08\x03\x12\x1c" "http: request body too large");
+                   "\x08\x03\x12\x1c"
+                   "http: request body too large");
         ss_buffer_free(&packed);
         ss_buffer_free(&request);
     }
@@ -161,9 +172,10 @@ static void test_encodings(void) {
 
 /* Two pipelined requests, one of them chunked with a trailer, cut at every byte. */
 static void test_every_cut(void) {
-    static const char input[] = "POST /v1/traces HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-protobuf\r\n"
-                                "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\na;x=y\r\n0123456789\r\n0\r\nT: v\r\n\r\n"
-                                POST("/v1/logs", PROTOBUF, "");
+    static const char input[] =
+        "POST /v1/traces HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-protobuf\r\n"
+        "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\na;x=y\r\n0123456789\r\n0\r\nT: v\r\n\r\n" POST("/v1/logs",
+                                                                                                      PROTOBUF, "");
     fixture f;
     fixture_start(&f, SS_TRANSPORT_HTTP);
     for (size_t cut = 0; cut < sizeof input; cut++) {
@@ -237,7 +249,8 @@ static void test_keep_alive(void) {
     EXPECT(&f, closing);
     CHECK(!f.is_open);
     restart(&f); /* an offer to upgrade is passed over */
-    feed(&f, POST("/v1/traces", PROTOBUF, "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: \r\n"));
+    feed(&f,
+         POST("/v1/traces", PROTOBUF, "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: \r\n"));
     EXPECT(&f, OK_PROTOBUF);
     feed(&f, POST("/v1/traces", PROTOBUF, ""));
     EXPECT(&f, OK_PROTOBUF);
@@ -319,7 +332,8 @@ static void test_drain(void) {
     feed(&f, "POST /v1/traces HTTP/1.1\r\nContent-Type: application/x-protobuf\r\nContent-Length: 5\r\n\r\nhel");
     CHECK(f.connection->protocol->drain(f.connection));
     feed(&f, "lo");
-    EXPECT(&f, "HTTP/1.1 200 OK\r\nContent-Type: application/x-protobuf\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
+    EXPECT(&f,
+           "HTTP/1.1 200 OK\r\nContent-Type: application/x-protobuf\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
     CHECK(!f.is_open);
     CHECK_EQUAL(1, f.n_accepted);
     fixture_stop(&f);

@@ -95,7 +95,8 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
     return 0;
 }
 
-static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *data, size_t length, void *user) {
+static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *data, size_t length,
+                   void *user) {
     (void)session, (void)flags;
     call *k = call_of(user, id);
     for (size_t i = 0; i < length && k->data_length < sizeof k->data; i++) {
@@ -190,9 +191,12 @@ typedef struct options {
 static call *start_call(client *c, const options *o, const void *body, size_t length) {
     char *filler = calloc(1, o->filler + 1);
     memset(filler, 'x', o->filler);
-    nghttp2_nv headers[10] = {nv(":method", o->method ? o->method : "POST"), nv(":scheme", "http"),
-                              nv(":path", o->path ? o->path : TRACES), nv(":authority", "localhost"),
-                              nv("te", "trailers"), nv("grpc-timeout", "10S")};
+    nghttp2_nv headers[10] = {nv(":method", o->method ? o->method : "POST"),
+                              nv(":scheme", "http"),
+                              nv(":path", o->path ? o->path : TRACES),
+                              nv(":authority", "localhost"),
+                              nv("te", "trailers"),
+                              nv("grpc-timeout", "10S")};
     size_t n = 6;
     if (!o->content_type || o->content_type[0]) {
         headers[n++] = nv("content-type", o->content_type ? o->content_type : "application/grpc");
@@ -204,9 +208,10 @@ static call *start_call(client *c, const options *o, const void *body, size_t le
         headers[n++] = nv("filler", filler);
         headers[n - 1].flags = NGHTTP2_NV_FLAG_NO_INDEX;
     }
-    int32_t id = nghttp2_session_get_next_stream_id(c->session) ;
+    int32_t id = nghttp2_session_get_next_stream_id(c->session);
     call *k = call_of(c, id);
-    *k = (call){.body = body, .length = length, .grpc_status = -1, .piece = o->piece, .withholds_end = o->withholds_end};
+    *k =
+        (call){.body = body, .length = length, .grpc_status = -1, .piece = o->piece, .withholds_end = o->withholds_end};
     nghttp2_data_provider provider = {.source.ptr = k, .read_callback = read_body};
     CHECK_EQUAL(id, nghttp2_submit_request(c->session, NULL, headers, n, body ? &provider : NULL, NULL));
     free(filler);
@@ -241,8 +246,8 @@ static void check_success(const call *k) {
 static void check_failure_at(int line, const call *k, int http_status, int grpc_status, const char *message) {
     if (http_status != k->http_status || grpc_status != k->grpc_status || strcmp(message, k->message) != 0 ||
         k->data_length || !k->is_closed) {
-        fprintf(stderr, "line %d: wanted %d %d '%s', got %d %d '%s', closed %d\n", line, http_status, grpc_status, message,
-                k->http_status, k->grpc_status, k->message, k->is_closed);
+        fprintf(stderr, "line %d: wanted %d %d '%s', got %d %d '%s', closed %d\n", line, http_status, grpc_status,
+                message, k->http_status, k->grpc_status, k->message, k->is_closed);
         CHECK(false);
     }
 }
@@ -257,7 +262,8 @@ static void test_signals(void) {
     client *c = client_new();
     uint8_t *body = frame_message(0, "hello", 5);
     for (int i = 0; i < 3; i++) {
-        call *k = run_call(c, &(options){.path = paths[i], .content_type = i ? "application/grpc+proto" : NULL}, body, 10);
+        call *k =
+            run_call(c, &(options){.path = paths[i], .content_type = i ? "application/grpc+proto" : NULL}, body, 10);
         check_success(k);
         CHECK_EQUAL(i + 1, c->server.n_accepted);
         CHECK_EQUAL(i, c->server.signal);
@@ -380,12 +386,12 @@ static void test_refusals(void) {
     c->server.lacks_signal[SS_SIGNAL_LOGS] = true;
     CHECK_FAILURE(run_call(c, &(options){.path = LOGS}, body, 6), 200, 12,
                   "unknown service opentelemetry.proto.collector.logs.v1.LogsService");
-    CHECK_FAILURE(run_call(c, &(options){.path = "/opentelemetry.proto.collector.trace.v1.TraceService/Import"}, body, 6),
-                  200, 12, "unknown method Import for service opentelemetry.proto.collector.trace.v1.TraceService");
+    CHECK_FAILURE(
+        run_call(c, &(options){.path = "/opentelemetry.proto.collector.trace.v1.TraceService/Import"}, body, 6), 200,
+        12, "unknown method Import for service opentelemetry.proto.collector.trace.v1.TraceService");
     CHECK_FAILURE(run_call(c, &(options){.path = "/grpc.health.v1.Health/Check"}, body, 6), 200, 12,
                   "unknown service grpc.health.v1.Health");
-    CHECK_FAILURE(run_call(c, &(options){.path = "/nothing"}, body, 6), 200, 12,
-                  "malformed method name: \"/nothing\"");
+    CHECK_FAILURE(run_call(c, &(options){.path = "/nothing"}, body, 6), 200, 12, "malformed method name: \"/nothing\"");
     CHECK_FAILURE(run_call(c, &(options){.path = "/s%/m"}, body, 6), 200, 12, "unknown service s%25");
     CHECK_FAILURE(run_call(c, &(options){.content_type = "application/grpcx"}, body, 6), 415, 3,
                   "invalid gRPC request content-type \"application/grpcx\"");
@@ -475,7 +481,8 @@ static void test_verdicts(void) {
     call *k = run_call(c, &(options){0}, body, 6);
     CHECK_FAILURE(k, 200, 8, "full");
     /* Status {code 8, message "full", Any RetryInfo {1 s, 500000000 ns}}, from Google's own encoder. */
-    CHECK(strcmp("CAgSBGZ1bGwaNgoodHlwZS5nb29nbGVhcGlzLmNvbS9nb29nbGUucnBjLlJldHJ5SW5mbxIKCggIARCAyrXuAQ", k->details) == 0);
+    CHECK(strcmp("CAgSBGZ1bGwaNgoodHlwZS5nb29nbGVhcGlzLmNvbS9nb29nbGUucnBjLlJldHJ5SW5mbxIKCggIARCAyrXuAQ",
+                 k->details) == 0);
     c->server.verdict = (ss_verdict){.rejected_items = 300, .message = "no"};
     k = run_call(c, &(options){0}, body, 6);
     static const uint8_t partial[] = {0, 0, 0, 0, 9, 0x0a, 7, 0x08, 0xac, 0x02, 0x12, 2, 'n', 'o'};
@@ -592,16 +599,20 @@ static void put(raw *r, const void *bytes, size_t length) {
 }
 
 static void put_frame(raw *r, uint8_t type, uint8_t flags, uint32_t id, const void *payload, size_t length) {
-    const uint8_t head[HEADER_BYTES] = {(uint8_t)(length >> 16), (uint8_t)(length >> 8), (uint8_t)length, type, flags,
-                                        (uint8_t)(id >> 24),     (uint8_t)(id >> 16),    (uint8_t)(id >> 8), (uint8_t)id};
+    const uint8_t head[HEADER_BYTES] = {
+        (uint8_t)(length >> 16), (uint8_t)(length >> 8), (uint8_t)length,    type,       flags,
+        (uint8_t)(id >> 24),     (uint8_t)(id >> 16),    (uint8_t)(id >> 8), (uint8_t)id};
     put(r, head, sizeof head);
     put(r, payload, length);
 }
 
 /* The request's headers: literals without indexing, names in full. */
 static size_t header_block(uint8_t *out) {
-    static const char *const fields[][2] = {{":method", "POST"}, {":scheme", "http"}, {":path", TRACES},
-                                            {":authority", "x"}, {"content-type", "application/grpc"}};
+    static const char *const fields[][2] = {{":method", "POST"},
+                                            {":scheme", "http"},
+                                            {":path", TRACES},
+                                            {":authority", "x"},
+                                            {"content-type", "application/grpc"}};
     size_t used = 0;
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
         out[used++] = 0;
@@ -761,6 +772,21 @@ static void test_floods(void) {
     check_flood(r, "header bomb");
 }
 
+/* A client that exports a signal without a pipeline, on and on, is answered each time. */
+static void test_refused_requests_are_no_flood(void) {
+    raw *r = raw_new();
+    r->server.lacks_signal[SS_SIGNAL_TRACES] = true;
+    for (uint32_t i = 0; i < 3000; i++) {
+        put_request(r, 2 * i + 1);
+        if (i % 100 == 99) {
+            raw_send(r);
+        }
+    }
+    CHECK(r->server.is_open);
+    CHECK_EQUAL(3000, r->server.scratch.stats.requests);
+    raw_free(r);
+}
+
 /* What would be a flood in a row is fine with time, and with requests in between. */
 static void test_steady_control_frames_are_no_flood(void) {
     raw *r = raw_new();
@@ -875,6 +901,7 @@ int main(void) {
     test_timeouts();
     test_every_cut();
     test_floods();
+    test_refused_requests_are_no_flood();
     test_steady_control_frames_are_no_flood();
     test_protocol_errors_end_the_connection();
     test_too_many_streams_are_refused();

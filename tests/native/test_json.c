@@ -16,7 +16,8 @@
 #define SPAN(members) SPAN_BEGIN members "}]}]}]}"
 #define VALUE(any_value) VALUE_BEGIN any_value "}]}]}]}]}"
 enum { SPAN_OFFSET = sizeof SPAN_BEGIN - 1, VALUE_OFFSET = sizeof VALUE_BEGIN - 1 };
-#define POINT(members) "{\"resourceMetrics\":[{\"scopeMetrics\":[{\"metrics\":[{\"gauge\":{\"dataPoints\":[{" members "}]}}]}]}]}"
+#define POINT(members)                                                                                                 \
+    "{\"resourceMetrics\":[{\"scopeMetrics\":[{\"metrics\":[{\"gauge\":{\"dataPoints\":[{" members "}]}}]}]}]}"
 
 /* Prints which case failed, since the line is the same for all. */
 #define CHECK_CASE(condition, text)                                                                                    \
@@ -79,7 +80,8 @@ static void test_fields_are_read(void) {
         CASE(SPAN("\"startTimeUnixNano\":1700000000000000001.000"), "\x39\x01\x00\x2a\x36\xfe\x9c\x97\x17"),
         CASE(SPAN("\"endTimeUnixNano\":18446744073709551615"), "\x41\xff\xff\xff\xff\xff\xff\xff\xff"),
         CASE(SPAN("\"endTimeUnixNano\":\"1e3\""), "\x41\xe8\x03\0\0\0\0\0\0"),
-        CASE(SPAN("\"flags\":257,\"droppedLinksCount\":\"4294967295\""), "\x85\x01\x01\x01\0\0\x70\xff\xff\xff\xff\x0f"),
+        CASE(SPAN("\"flags\":257,\"droppedLinksCount\":\"4294967295\""),
+             "\x85\x01\x01\x01\0\0\x70\xff\xff\xff\xff\x0f"),
         CASE(VALUE("{\"intValue\":-1}"), "\x4a\x0d\x12\x0b\x18\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"),
         CASE(VALUE("{\"intValue\":\"-9223372036854775808\"}"),
              "\x4a\x0d\x12\x0b\x18\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01"),
@@ -107,10 +109,10 @@ static void test_fields_are_read(void) {
         /* strings */
         CASE(SPAN("\"name\":\"\\\"\\\\\\/\\b\\f\\n\\r\\t\\u0000\""), "\x2a\x09\"\\/\b\f\n\r\t\0"),
         CASE(SPAN("\"name\":\"\\u00e9\\u20AC\\ud83d\\ude00\""), "\x2a\x09\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80"),
-        CASE(SPAN("\"name\":\"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\x7f\""), "\x2a\x0a\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\x7f"),
-        CASE(SPAN("\"name\":\"\\ud83dx\\ude00\\ud83d\\u0041\""),
-             "\x2a\x0b\xef\xbf\xbdx\xef\xbf\xbd\xef\xbf\xbd"
-             "A"),
+        CASE(SPAN("\"name\":\"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\x7f\""),
+             "\x2a\x0a\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\x7f"),
+        CASE(SPAN("\"name\":\"\\ud83dx\\ude00\\ud83d\\u0041\""), "\x2a\x0b\xef\xbf\xbdx\xef\xbf\xbd\xef\xbf\xbd"
+                                                                 "A"),
 #undef CASE
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -120,8 +122,9 @@ static void test_fields_are_read(void) {
 
 /* Long bodies need longer length prefixes, in messages, strings and packed arrays. */
 static void test_lengths_grow(void) {
-    static const char array_begin[] = "{\"resourceMetrics\":[{\"scopeMetrics\":[{\"metrics\":[{\"histogram\":{\"dataPoints\":["
-                                      "{\"bucketCounts\":[";
+    static const char array_begin[] =
+        "{\"resourceMetrics\":[{\"scopeMetrics\":[{\"metrics\":[{\"histogram\":{\"dataPoints\":["
+        "{\"bucketCounts\":[";
     static const char array_end[] = "],\"count\":\"7\"}]}}]}]}]}";
     for (size_t n = 1; n < 40000; n = n * 3 + 1) {
         size_t capacity = sizeof array_begin + sizeof array_end + 2 * n;
@@ -235,10 +238,12 @@ static void test_bad_input_is_refused(void) {
 }
 
 static const char golden[] =
-    "{\"resourceSpans\":[{\"resource\":{\"attributes\":[{\"key\":\"service.name\",\"value\":{\"stringValue\":\"shop\"}}]},"
+    "{\"resourceSpans\":[{\"resource\":{\"attributes\":[{\"key\":\"service.name\",\"value\":{\"stringValue\":\"shop\"}}"
+    "]},"
     "\"scopeSpans\":[{\"scope\":{\"name\":\"lib\"},\"spans\":[{\"traceId\":\"4bf92f3577b34da6a3ce929d0e0e4736\","
     "\"spanId\":\"0123456789abcdef\",\"flags\":257,\"name\":\"GET \\\"\\u001f/\xc3\xa9\",\"kind\":2,"
-    "\"startTimeUnixNano\":\"1700000000000000001\",\"attributes\":[{\"key\":\"a\",\"value\":{\"arrayValue\":{\"values\":["
+    "\"startTimeUnixNano\":\"1700000000000000001\",\"attributes\":[{\"key\":\"a\",\"value\":{\"arrayValue\":{"
+    "\"values\":["
     "{\"boolValue\":false},{\"intValue\":\"-7\"},{\"doubleValue\":0.1},{\"doubleValue\":\"-Infinity\"},"
     "{\"bytesValue\":\"AQID/w==\"},{}]}}}],\"events\":[{\"name\":\"e\"}],\"links\":[{\"traceId\":"
     "\"4bf92f3577b34da6a3ce929d0e0e4736\"}],\"status\":{\"code\":2}}],\"schemaUrl\":\"u\"}]}]}";
@@ -329,6 +334,7 @@ static void test_wire_variants_are_written(void) {
         CASE(SS_SIGNAL_TRACES, "\x0a\x09\x1a\1u\x1a\1v\x1a\1w", "{\"resourceSpans\":[{\"schemaUrl\":\"w\"}]}"),
         CASE(SS_SIGNAL_TRACES, "\x0a\x0c\x0a\2\x10\7\x1a\0\x0a\4\x0a\0\x10\x08",
              "{\"resourceSpans\":[{\"resource\":{\"attributes\":[{}],\"droppedAttributesCount\":8}}]}"),
+        CASE(SS_SIGNAL_TRACES, "\x0a\4\x0a\0\x0a\0", "{\"resourceSpans\":[{\"resource\":{}}]}"),
         /* of a oneof the last member counts */
         CASE(SS_SIGNAL_LOGS, "\x0a\x0d\x12\x0b\x12\x09\x2a\x07\x18\5\x0a\1x\x18\6",
              "{\"resourceLogs\":[{\"scopeLogs\":[{\"logRecords\":[{\"body\":{\"intValue\":\"6\"}}]}]}]}"),
@@ -344,8 +350,8 @@ static void test_wire_variants_are_written(void) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ss_buffer out = {0};
         ss_error error = {0};
-        ss_status status = ss_otlp_to_json(cases[i].signal, (const uint8_t *)cases[i].wire, cases[i].wire_length, &out,
-                                           &error);
+        ss_status status =
+            ss_otlp_to_json(cases[i].signal, (const uint8_t *)cases[i].wire, cases[i].wire_length, &out, &error);
         CHECK_CASE(status == SS_OK, cases[i].json);
         CHECK_CASE(out.length == strlen(cases[i].json) && memcmp(out.data, cases[i].json, out.length) == 0,
                    cases[i].json);
@@ -431,14 +437,36 @@ static double parse(const char *text, bool strict) {
 /* Decimal to double is right to the last bit on every path: exact, 128-bit quotient, and far. */
 static void test_doubles_are_parsed_exactly(void) {
     static const char *const texts[] = {
-        "0", "-0", "1", "0.1", "-0.3", "123456789.123456789", "9007199254740993", "9007199254740993.0000000000000001",
-        "0.1234567890123456789", "1844674407370955.1615", "18446744073709551615", "18446744073709551616",
-        "3.14159265358979323846264338327950288", "1e22", "1e23", "8.5e-19", "1.7976931348623157e308",
-        "2.2250738585072014e-308", "4.9e-324", "2e-324", "1e-400", "123456789012345678901234567890e-10",
-        "0.000000000000000000000000000001", "100000000000000000000000000000000000000000000000001",
-        "9007199254740992.99999999999999999999999999", "2.2250738585072011360574097967091319759348e-308",
+        "0",
+        "-0",
+        "1",
+        "0.1",
+        "-0.3",
+        "123456789.123456789",
+        "9007199254740993",
+        "9007199254740993.0000000000000001",
+        "0.1234567890123456789",
+        "1844674407370955.1615",
+        "18446744073709551615",
+        "18446744073709551616",
+        "3.14159265358979323846264338327950288",
+        "1e22",
+        "1e23",
+        "8.5e-19",
+        "1.7976931348623157e308",
+        "2.2250738585072014e-308",
+        "4.9e-324",
+        "2e-324",
+        "1e-400",
+        "123456789012345678901234567890e-10",
+        "0.000000000000000000000000000001",
+        "100000000000000000000000000000000000000000000000001",
+        "9007199254740992.99999999999999999999999999",
+        "2.2250738585072011360574097967091319759348e-308",
         "1.00000000000000011102230246251565404236316680908203125",
-        "1.00000000000000011102230246251565404236316680908203126", "7e-19", "0e999999999999999999999",
+        "1.00000000000000011102230246251565404236316680908203126",
+        "7e-19",
+        "0e999999999999999999999",
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         CHECK_CASE(bits_of(parse(texts[i], true)) == bits_of(strtod(texts[i], NULL)), texts[i]);
@@ -464,11 +492,27 @@ static void test_doubles_are_written_shortest(void) {
         double value;
         const char *text;
     } cases[] = {
-        {0.0, "0"}, {-0.0, "-0"}, {1, "1"}, {-2.5, "-2.5"}, {0.1, "0.1"}, {0.3, "0.3"}, {0.1 + 0.2, "0.30000000000000004"},
-        {100, "100"}, {1e20, "100000000000000000000"}, {1e21, "1e+21"}, {1.5e300, "1.5e+300"}, {1e-6, "0.000001"},
-        {1e-7, "1e-7"}, {1.25e-9, "1.25e-9"}, {123456.789, "123456.789"}, {9007199254740993.0, "9007199254740992"},
-        {5e-324, "5e-324"}, {1.7976931348623157e308, "1.7976931348623157e+308"}, {1.0 / 3, "0.3333333333333333"},
-        {1234567890.123, "1234567890.123"}, {123456789012345680000.0, "123456789012345680000"},
+        {0.0, "0"},
+        {-0.0, "-0"},
+        {1, "1"},
+        {-2.5, "-2.5"},
+        {0.1, "0.1"},
+        {0.3, "0.3"},
+        {0.1 + 0.2, "0.30000000000000004"},
+        {100, "100"},
+        {1e20, "100000000000000000000"},
+        {1e21, "1e+21"},
+        {1.5e300, "1.5e+300"},
+        {1e-6, "0.000001"},
+        {1e-7, "1e-7"},
+        {1.25e-9, "1.25e-9"},
+        {123456.789, "123456.789"},
+        {9007199254740993.0, "9007199254740992"},
+        {5e-324, "5e-324"},
+        {1.7976931348623157e308, "1.7976931348623157e+308"},
+        {1.0 / 3, "0.3333333333333333"},
+        {1234567890.123, "1234567890.123"},
+        {123456789012345680000.0, "123456789012345680000"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         uint8_t text[SS_DOUBLE_TEXT_MAX + 1];
@@ -508,10 +552,14 @@ static void test_special_doubles(void) {
         const char *json;
         double value;
     } cases[] = {
-        {POINT("\"asDouble\":\"Infinity\""), INFINITY}, {POINT("\"asDouble\":\"-Infinity\""), -INFINITY},
-        {POINT("\"asDouble\":\"+Inf\""), INFINITY},     {POINT("\"asDouble\":\"-inf\""), -INFINITY},
-        {POINT("\"asDouble\":\"NaN\""), NAN},           {POINT("\"asDouble\":\"nan\""), NAN},
-        {POINT("\"asDouble\":\"-1.5e3\""), -1500},      {POINT("\"asDouble\":\"\\u0031\""), 1},
+        {POINT("\"asDouble\":\"Infinity\""), INFINITY},
+        {POINT("\"asDouble\":\"-Infinity\""), -INFINITY},
+        {POINT("\"asDouble\":\"+Inf\""), INFINITY},
+        {POINT("\"asDouble\":\"-inf\""), -INFINITY},
+        {POINT("\"asDouble\":\"NaN\""), NAN},
+        {POINT("\"asDouble\":\"nan\""), NAN},
+        {POINT("\"asDouble\":\"-1.5e3\""), -1500},
+        {POINT("\"asDouble\":\"\\u0031\""), 1},
         {POINT("\"asDouble\":-0.0"), -0.0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -171,6 +171,7 @@ static void test_many_clients(void) {
     CHECK_EQUAL(CLIENTS * REQUESTS, s.receiver.n_accepted);
     CHECK_EQUAL(CLIENTS * REQUESTS * 5, s.receiver.n_bytes);
     CHECK_EQUAL(SS_OK, ss_server_shutdown(server, 10 * second_ns));
+    CHECK_EQUAL(SS_OK, ss_server_shutdown(server, 0)); /* once more does no harm */
     ss_server_stats stats = stats_of(server);
     CHECK_EQUAL(CLIENTS * 4, stats.connections_opened);
     CHECK_EQUAL(0, stats.connections_open);
@@ -188,8 +189,10 @@ static void test_large_body(void) {
     ss_server *server = start(&s);
     int fd = dial(s.http_port);
     char head[200], *body = calloc(1, LENGTH);
-    snprintf(head, sizeof head,
-             "POST /v1/traces HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-protobuf\r\nContent-Length: %d\r\n\r\n", LENGTH);
+    snprintf(
+        head, sizeof head,
+        "POST /v1/traces HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-protobuf\r\nContent-Length: %d\r\n\r\n",
+        LENGTH);
     say(fd, head);
     for (size_t sent = 0; sent < LENGTH;) {
         ssize_t n = send(fd, body + sent, LENGTH - sent, MSG_NOSIGNAL);
@@ -382,7 +385,8 @@ static void test_shutdown_finishes_what_is_in_flight(void) {
     int idle = dial(s.http_port), busy = dial(s.http_port);
     say(idle, REQUEST);
     CHECK(hears(idle, ANSWER));
-    say(busy, REQUEST "POST /v1/traces HTTP/1.1\r\nContent-Type: application/x-protobuf\r\nContent-Length: 5\r\n\r\nhe");
+    say(busy,
+        REQUEST "POST /v1/traces HTTP/1.1\r\nContent-Type: application/x-protobuf\r\nContent-Length: 5\r\n\r\nhe");
     CHECK(hears(busy, ANSWER));
     shutdown_call call = {.server = server};
     pthread_t thread;

@@ -18,7 +18,9 @@ _VALUE = re.compile(r"[\x20-\x2b\x2d-\x3c\x3e-\x7e]{0,255}[\x21-\x2b\x2d-\x3c\x3
 _OT = re.compile(r"[a-z][a-z0-9]*:[A-Za-z0-9._\-]*(?:;[a-z][a-z0-9]*:[A-Za-z0-9._\-]*)*\Z")
 _HEX = re.compile(r"[0-9a-fA-F]+\Z")
 _FLOAT = re.compile(
-    r"[+-]?(?:(?:D+\.?D*|\.D+)(?:[eE][+-]?D+)?|0[xX]_?(?:H+\.?H*|\.H+)[pP][+-]?D+)\Z".replace("D+", r"\d(?:_?\d)*")
+    r"[+-]?(?:(?:D+\.?D*|\.D+)(?:[eE][+-]?D+)?|0[xX]_?(?:H+\.?H*|\.H+)[pP][+-]?D+)\Z".replace(
+        "D+", r"\d(?:_?\d)*"
+    )
     .replace("D*", r"(?:\d(?:_?\d)*)?")
     .replace("H+", r"[\da-fA-F](?:_?[\da-fA-F])*")
     .replace("H*", r"(?:[\da-fA-F](?:_?[\da-fA-F])*)?")
@@ -191,7 +193,12 @@ class Oracle:
     fail_closed: bool = True
 
     def decide(
-        self, trace_id: bytes, carrier: Carrier, priority: Priority, source: tuple[str, bytes] | None, is_log: bool
+        self,
+        trace_id: bytes,
+        carrier: Carrier,
+        priority: Priority,
+        source: tuple[str, bytes] | None,
+        is_log: bool,
     ) -> Outcome:
         """Return the outcome.
 

@@ -11,23 +11,29 @@ import re
 import socket
 import typing
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from collector.component import AdminRequest, AdminResponse, Factory, Settings
+from collector.config.decode import decode
 from collector.config.fields import Option
+from collector.errors import ConfigError
 from collector.ids import ComponentID, Kind, Signal
 from collector.native.pipeline import Consumer, Discard
 from collector.native.runtime import Runtime
 from collector.telemetry.instruments import Sample
 from collector.telemetry.logs import Log
 
-# What a component must be told before it can be made: no default would be right for everybody.
+# What a component must be told before it can be made, as in YAML: no default would be right for everybody.
 REQUIRED: Mapping[str, Mapping[str, Any]] = {
-    "processors.memory_limiter": {"check_interval": 1.0, "limit_mib": 512},
+    "receivers.otlp": {"protocols": {"grpc": None, "http": None}},
+    "processors.memory_limiter": {"check_interval": "1s", "limit_mib": 4096},
+    "exporters.file": {"path": "{folder}/out"},
+    "exporters.otlp_grpc": {"endpoint": "127.0.0.1:1", "tls": {"insecure": True}},
+    "exporters.otlp_http": {"endpoint": "http://127.0.0.1:1"},
 }
-"""Keyword arguments of a configuration class, by kind and type."""
 
 
 class Component(typing.NamedTuple):
@@ -52,6 +58,14 @@ def _find() -> Iterator[Component]:
             shared = kind in (Kind.RECEIVER, Kind.EXTENSION)
             for signal in (None,) if shared else sorted(factory.signals, key=lambda signal: signal.number):
                 yield Component(kind, module.name, factory, signal)
+
+
+def _config(component: Component, folder: Path | str = "/nonexistent", **more: Any) -> Any:
+    required = REQUIRED.get(f"{component.kind.value}.{component.type}", {})
+    texts = {
+        key: value.format(folder=folder) if isinstance(value, str) else value for key, value in required.items()
+    }
+    return decode(component.factory.config, {**texts, **more}, str(component))
 
 
 COMPONENTS = list(_find())
@@ -92,13 +106,13 @@ class FakeListeners:
 class Bench:
     """Makes components, and wires and unwires them as the service does."""
 
-    def __init__(self) -> None:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
         self.runtime = Runtime()
         self.listeners = FakeListeners()
         self.outputs: list[Consumer] = []
 
     def make(self, component: Component) -> Any:
-        name = f"{component.kind.value}.{component.type}"
         settings = Settings(
             id=ComponentID(component.type, "contract"),
             signal=component.signal,
@@ -108,7 +122,7 @@ class Bench:
             listeners=self.listeners,
             serve=self._serve,
         )
-        made = component.factory.create(component.factory.config(**REQUIRED.get(name, {})), settings)
+        made = component.factory.create(_config(component, self.folder), settings)
         if hasattr(made, "connect"):
             assert component.signal is not None
             self.outputs.append(made.connect([Discard(component.signal)]))
@@ -123,8 +137,8 @@ class Bench:
 
 
 @pytest.fixture
-def bench() -> Iterator[Bench]:
-    bench = Bench()
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    bench = Bench(tmp_path)
     yield bench
     for listener in bench.listeners.sockets:
         listener.close()
@@ -164,18 +178,27 @@ def test_every_option_is_documented(component: Component) -> None:
 
 
 @every_component
-def test_configurations_compare_by_value(component: Component) -> None:
-    """A reload keeps what is equal."""
-    required = REQUIRED.get(f"{component.kind.value}.{component.type}", {})
-    assert component.factory.config(**required) == component.factory.config(**required)
+def test_empty_config_loads_or_says_what_is_missing(component: Component) -> None:
+    """`batch:` alone is either enough or an error with a message, never a crash."""
+    try:
+        config = decode(component.factory.config, None, str(component))
+    except ConfigError as error:
+        assert all(problem.message for problem in error.problems)
+    else:
+        assert isinstance(config, component.factory.config)
 
 
 @every_component
-def test_example_config_has_no_problem(component: Component) -> None:
-    """With what is required, the defaults are good."""
-    required = REQUIRED.get(f"{component.kind.value}.{component.type}", {})
-    config = component.factory.config(**required)
-    assert [] == list(config.problems() if hasattr(config, "problems") else ())
+def test_unknown_key_is_refused(component: Component) -> None:
+    """A slip of the pen is an error, not a default."""
+    with pytest.raises(ConfigError, match="no_such_key"):
+        _config(component, no_such_key=1)
+
+
+@every_component
+def test_configurations_compare_by_value(component: Component) -> None:
+    """A reload keeps what is equal."""
+    assert _config(component) == _config(component)
 
 
 @every_component

@@ -40,9 +40,7 @@ def test_not_ready_is_503() -> None:
     """Before the pipelines run, in the Collector's words."""
     status, content_type, body = Setup().check.answer(GET)
     assert (503, "application/json") == (status, content_type)
-    assert (
-        b'{"status":"Server not available","upSince":"0001-01-01T00:00:00Z","uptime":""}' == body
-    )
+    assert b'{"status":"Server not available","upSince":"0001-01-01T00:00:00Z","uptime":""}' == body
 
 
 def test_ready_is_200() -> None:

@@ -67,7 +67,11 @@ class Setup:
             "send_batch_max_size must be greater or equal to send_batch_size",
         ),
         ({"timeout": -1.0}, "", "timeout must be greater or equal to 0"),
-        ({"metadata_keys": ("a",)}, "metadata_keys", "not supported yet; leave it out to batch all clients together"),
+        (
+            {"metadata_keys": ("a",)},
+            "metadata_keys",
+            "not supported yet; leave it out to batch all clients together",
+        ),
     ],
 )
 def test_problem_has_the_collectors_words(config: dict[str, Any], field: str, message: str) -> None:

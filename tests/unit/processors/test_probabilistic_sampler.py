@@ -161,14 +161,44 @@ MANY = 200
 SEEDS = (0, 1, 22, 2**32 - 1)
 PERCENTAGES = (0, 0.006, 0.0062, 0.03, 1, 10, 25, 100 / 3, 50, 65.802, 99.9, 99.99992, 100, 250)
 PIECES = (
-    ["ot=th:8", "ot=th:c", "ot=th:80", "ot=th:fd70a", "ot=th:0", "ot=rv:FD70A3D70A3D71", "ot=rv:9b8233f7e3a151;th:8"]
-    + ["ot=x:1;th:4;y:2", "ot=th:", "ot=rv:1", "ot=th:g", "ot=a:1;", "ot=", "ot", "a=1", " b=2 ", "", "t@s=1", "A=1"]
+    [
+        "ot=th:8",
+        "ot=th:c",
+        "ot=th:80",
+        "ot=th:fd70a",
+        "ot=th:0",
+        "ot=rv:FD70A3D70A3D71",
+        "ot=rv:9b8233f7e3a151;th:8",
+    ]
+    + [
+        "ot=x:1;th:4;y:2",
+        "ot=th:",
+        "ot=rv:1",
+        "ot=th:g",
+        "ot=a:1;",
+        "ot=",
+        "ot",
+        "a=1",
+        " b=2 ",
+        "",
+        "t@s=1",
+        "A=1",
+    ]
     + ["ot=th:fffffffffffff8;rv:ffffffffffffff", "\t", "c= x", "d=x ", "t@" + "s" * 15 + "=1", "e=1,e=2"]
 )
 PRIORITIES: tuple[AnyValue, ...] = tuple(
     typed_value(text)
     for text in ("int:0", "int:1", "int:-1", "double:0.5", "double:nan", "double:-0.5", "bool:1")
-    + ("string:0", "string:2.5", "string:-1", "string:x", "string:", "string:1_0", "string:1e400", "string:0x0p1")
+    + (
+        "string:0",
+        "string:2.5",
+        "string:-1",
+        "string:x",
+        "string:",
+        "string:1_0",
+        "string:1e400",
+        "string:0x0p1",
+    )
 )
 
 
@@ -259,7 +289,9 @@ class TestOracle:
                 st.one_of(
                     st.none(),
                     st.sampled_from(PRIORITIES),
-                    st.text(alphabet="0123456789_.+-eExXpPinfa", max_size=8).map(lambda t: AnyValue(string_value=t)),
+                    st.text(alphabet="0123456789_.+-eExXpPinfa", max_size=8).map(
+                        lambda t: AnyValue(string_value=t)
+                    ),
                 ),
             ),
             min_size=1,
@@ -306,7 +338,11 @@ def text_of(value: Any) -> bytes:
     if isinstance(value, bool):
         return str(value).lower().encode()
     if isinstance(value, float):
-        return b"json: unsupported value: NaN" if math.isnan(value) else f"{value:.15g}".replace("e-0", "e-").encode()
+        return (
+            b"json: unsupported value: NaN"
+            if math.isnan(value)
+            else f"{value:.15g}".replace("e-0", "e-").encode()
+        )
     return b"" if value is None else str(value).encode()
 
 
@@ -427,7 +463,8 @@ class TestChains:
     def tiers(self, **second: Any) -> list[str]:
         """Return the trace ids that pass two tiers with seeds of their own."""
         harness = Harness(
-            Config(sampling_percentage=50, hash_seed=22), Config(sampling_percentage=50, hash_seed=42, **second)
+            Config(sampling_percentage=50, hash_seed=22),
+            Config(sampling_percentage=50, hash_seed=42, **second),
         )
         return [span.trace_id.hex() for span in harness.run(*(span_of(trace_id) for trace_id in FOUR))]
 
@@ -522,7 +559,9 @@ class TestConfig:
 
     def test_only_allow_resampling_is_ours(self) -> None:
         """All other keys are the Collector's."""
-        options: dict[str, Option] = {field.name: field.metadata["option"] for field in dataclasses.fields(Config)}
+        options: dict[str, Option] = {
+            field.name: field.metadata["option"] for field in dataclasses.fields(Config)
+        }
         assert ["allow_resampling"] == [name for name, option in options.items() if option.ours]
 
     @pytest.mark.parametrize(
@@ -606,7 +645,9 @@ class TestSamples:
         harness = Harness(Config(sampling_percentage=30, fail_closed=False))
         left = harness.run(*random_spans(rng))
         assert MANY == sum(harness.policies().values())
-        dropped = [s.value for s in harness.processors[0].samples() if s.instrument.name.endswith("dropped_items")]
+        dropped = [
+            s.value for s in harness.processors[0].samples() if s.instrument.name.endswith("dropped_items")
+        ]
         assert [MANY - len(left)] == dropped
 
 

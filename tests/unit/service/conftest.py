@@ -7,13 +7,13 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from stand_ins import Part
 
 from collector.native.runtime import Runtime
 from collector.service.build import Host
 from collector.service.listeners import Listeners
 from collector.service.loop import Loop
 from collector.telemetry.logs import Log
+from tests.unit.service.stand_ins import Part
 
 
 @pytest.fixture

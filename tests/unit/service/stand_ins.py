@@ -130,9 +130,7 @@ class FakeWatcher(Part):
 
 
 def make_factory(create: Callable[[Any, Settings], Any], **more: Any) -> Factory:
-    return Factory(
-        config=Config, create=create, signals=frozenset(Signal), stability=Stability.BETA, **more
-    )
+    return Factory(config=Config, create=create, signals=frozenset(Signal), stability=Stability.BETA, **more)
 
 
 FACTORIES = {

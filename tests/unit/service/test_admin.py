@@ -112,7 +112,9 @@ def test_unknown_path_is_404(setup: Setup, path: str) -> None:
     assert 404 == _answer(setup, server, path)[0]
 
 
-@pytest.mark.parametrize(("path", "body"), [("/", b"/"), ("/a", b"/"), ("/debug/x/y", b"/debug/"), ("/debug", b"/")])
+@pytest.mark.parametrize(
+    ("path", "body"), [("/", b"/"), ("/a", b"/"), ("/debug/x/y", b"/debug/"), ("/debug", b"/")]
+)
 def test_route_with_a_slash_takes_all_below(setup: Setup, path: str, body: bytes) -> None:
     """The longest such route wins."""
     server = setup.start("/", "/debug/")
@@ -124,7 +126,9 @@ def test_handler_that_raises_is_500(setup: Setup, caplog: pytest.LogCaptureFixtu
     server = setup.start("/")
     assert 500 == _answer(setup, server, "/", "break")[0]
     assert 200 == _answer(setup, server, "/")[0]
-    assert ["admin request failed"] == [record.message for record in caplog.records if record.levelname == "ERROR"]
+    assert ["admin request failed"] == [
+        record.message for record in caplog.records if record.levelname == "ERROR"
+    ]
 
 
 def test_shutdown_answers_what_was_asked(setup: Setup) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from stand_ins import Config, FakeFilter, make_document, make_factory, make_request
 
 from collector.errors import RetryableError, StartError
 from collector.ids import ComponentID, Kind, Signal
 from collector.native.runtime import Worker
 from collector.service.build import NOTHING, Host, Instance, Running, build
 from collector.service.graph import Node, plan
+from tests.unit.service.stand_ins import Config, FakeFilter, make_document, make_factory, make_request
 
 pytestmark = pytest.mark.usefixtures("journal")
 
@@ -27,9 +27,7 @@ def _find(running: Running, kind: Kind, id: str, pipeline: str | None = None) ->
     (instance,) = [
         instance
         for node, instance in running.instances.items()
-        if node.kind is kind
-        and str(node.id) == id
-        and (pipeline is None or str(node.pipeline) == pipeline)
+        if node.kind is kind and str(node.id) == id and (pipeline is None or str(node.pipeline) == pipeline)
     ]
     return instance
 

@@ -60,6 +60,29 @@ def test_other_owner_is_refused_the_address(listeners: Listeners, log: Log) -> N
     one_again.release()
 
 
+def test_owner_may_move_to_an_address_that_covers_its_own(listeners: Listeners, log: Log) -> None:
+    """From 127.0.0.1 to every address by a reload: both sockets listen until the old one is let go."""
+    old, new = listeners.view("in", log), listeners.view("in", log)
+    port = old.get("tcp", "127.0.0.1:0").getsockname()[1]
+    new.get("tcp", f"0.0.0.0:{port}")
+    assert _can_connect(("127.0.0.1", port))
+    old.release()
+    assert _can_connect(("127.0.0.1", port))
+    with pytest.raises(StartError, match="address already in use"):
+        listeners.view("in/2", log).get("tcp", f"127.0.0.1:{port}")
+    new.release()
+
+
+def test_one_instance_cannot_take_an_address_twice(listeners: Listeners, log: Log) -> None:
+    """Two protocols on one port are an error even when the addresses differ."""
+    view = listeners.view("in", log)
+    port = view.get("tcp", "127.0.0.1:0").getsockname()[1]
+    for endpoint in (f"127.0.0.1:{port}", f"0.0.0.0:{port}"):
+        with pytest.raises(StartError, match="address already in use"):
+            view.get("tcp", endpoint)
+    view.release()
+
+
 def test_socket_is_ready_for_an_event_loop(listeners: Listeners, log: Log) -> None:
     """It listens, does not block, and is not inherited by child processes."""
     view = listeners.view("in", log)
@@ -135,7 +158,11 @@ def test_file_in_place_of_a_unix_socket_is_left_alone(listeners: Listeners, log:
         ("tcp", "localhost", "listen tcp localhost: address localhost: missing port in address"),
         ("tcp", "localhost:grpc", "listen tcp localhost:grpc: address grpc: invalid port"),
         ("tcp", "localhost:65536", "listen tcp localhost:65536: address 65536: invalid port"),
-        ("tcp", "no.such.host.invalid:0", "listen tcp no.such.host.invalid:0: lookup no.such.host.invalid: no such host"),
+        (
+            "tcp",
+            "no.such.host.invalid:0",
+            "listen tcp no.such.host.invalid:0: lookup no.such.host.invalid: no such host",
+        ),
         ("udp", "localhost:0", "listen udp localhost:0: unknown network udp"),
         ("tcp", "192.0.2.1:0", "listen tcp 192.0.2.1:0: bind: cannot assign requested address"),
         ("unix", "/nonexistent/s", "listen unix /nonexistent/s: bind: no such file or directory"),

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import types
+from importlib import metadata
 from typing import Any
 
 import pytest
 
+import collector
 from collector.component import AdminRequest, Settings
 from collector.ids import ComponentID
 from collector.service.metrics import MetricsServer, make_page
@@ -18,7 +20,7 @@ def _telemetry(resource: dict[str, Any] | None = None, **prometheus: Any) -> Any
         "host": "localhost",
         "port": 8888,
         "without_type_suffix": True,
-        "with_resource_constant_labels": None,
+        "with_resource_constant_labels": {},
     }
     metrics = types.SimpleNamespace(prometheus=types.SimpleNamespace(**{**defaults, **prometheus}))
     return types.SimpleNamespace(metrics=metrics, resource=resource or {})
@@ -30,6 +32,11 @@ def test_defaults_are_the_collectors() -> None:
     assert page is not None
     assert ("localhost:8888", False, {}) == (page.endpoint, page.type_suffix, page.constant)
     assert ["service.name", "service.version", "service.instance.id"] == list(page.target)
+
+
+def test_version_is_the_distributions() -> None:
+    """The constant, which costs no import, follows pyproject.toml."""
+    assert metadata.version("spansieve") == collector.__version__
 
 
 def test_level_none_serves_nothing() -> None:
@@ -55,7 +62,7 @@ def test_resource_adds_replaces_and_removes() -> None:
 
 def test_constant_labels_are_chosen_by_pattern() -> None:
     """Included less excluded."""
-    labels = types.SimpleNamespace(included=("service.*",), excluded=("*.id",))
+    labels = {"included": ("service.*",), "excluded": ("*.id",)}
     page = make_page(_telemetry({"zone": "a"}, with_resource_constant_labels=labels), "an-id")
     assert page is not None
     assert ["service.name", "service.version"] == list(page.constant)
@@ -73,7 +80,9 @@ def test_page_is_answered_at_metrics(suffix: bool, name: bytes) -> None:
     page = make_page(_telemetry(without_type_suffix=not suffix), "an-id")
     assert page is not None
     settings = Settings(id=ComponentID("x"), signal=None, runtime=None, log=None, serve=serve)  # type: ignore[arg-type]
-    server = MetricsServer(page, settings, lambda: [Sample(Instrument("events", "counter", "Events."), (), 2)])
+    server = MetricsServer(
+        page, settings, lambda: [Sample(Instrument("events", "counter", "Events."), (), 2)]
+    )
     server.start()
     answer = served["routes"]["/metrics"](AdminRequest("GET", "/metrics", ""))
     server.shutdown(3)

@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from stand_ins import Config, FakeTable, make_request
 
 from collector.component import Settings
 from collector.errors import RetryableError
 from collector.ids import ComponentID, Signal
-from collector.native.pipeline import Consumer, Pipeline, Queue
 from collector.native import ops
+from collector.native.pipeline import Consumer, Pipeline, Queue
 from collector.native.runtime import Runtime, Worker
 from collector.service.table_stage import TableStage
 from collector.telemetry.logs import Log
+from tests.unit.service.stand_ins import Config, FakeTable, make_request
 
 pytestmark = pytest.mark.usefixtures("journal")
 

@@ -62,7 +62,15 @@ def test_help_is_one_line() -> None:
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(0, b"0"), (2**53, b"9007199254740992"), (0.25, b"0.25"), (math.inf, b"+Inf"), (-math.inf, b"-Inf"), (math.nan, b"NaN"), (1e300, b"%d" % int(1e300))],
+    [
+        (0, b"0"),
+        (2**53, b"9007199254740992"),
+        (0.25, b"0.25"),
+        (math.inf, b"+Inf"),
+        (-math.inf, b"-Inf"),
+        (math.nan, b"NaN"),
+        (1e300, b"%d" % int(1e300)),
+    ],
 )
 def test_value_text(value: float, text: bytes) -> None:
     """Whole numbers without a fraction, and the special ones in Prometheus's words."""
@@ -77,8 +85,12 @@ def test_histogram_is_one_family() -> None:
         Sample(SIZES, labels, 17, "_sum"),
         Sample(SIZES, labels, 3, "_count"),
     ]
-    (family,) = [f for f in text_string_to_metric_families(render(samples, {}).decode()) if f.type == "histogram"]
-    assert ["_bucket", "_sum", "_count"] == [sample.name.removeprefix(SIZES.name) for sample in family.samples]
+    (family,) = [
+        f for f in text_string_to_metric_families(render(samples, {}).decode()) if f.type == "histogram"
+    ]
+    assert ["_bucket", "_sum", "_count"] == [
+        sample.name.removeprefix(SIZES.name) for sample in family.samples
+    ]
 
 
 def test_target_info_carries_the_resource() -> None:

@@ -30,7 +30,11 @@ def test_metrics_have_the_collectors_names() -> None:
     }
     assert 2.5 == samples["otelcol_process_uptime"]
     assert 7 == samples["spansieve_in_flight_bytes"]
-    assert {"otelcol_process_cpu_seconds", "otelcol_process_memory_rss", "otelcol_process_runtime_heap_alloc_bytes"} < set(samples)
+    assert {
+        "otelcol_process_cpu_seconds",
+        "otelcol_process_memory_rss",
+        "otelcol_process_runtime_heap_alloc_bytes",
+    } < set(samples)
 
 
 def _write(root: Path, files: dict[str, str]) -> str:

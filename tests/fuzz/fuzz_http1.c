@@ -1,0 +1,31 @@
+/* HTTP/1.1 input: the first byte says how the rest is cut, and whether the listener is an admin one. */
+#include "../native/transport_fixture.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    if (size == 0) {
+        return 0;
+    }
+    fixture f;
+    fixture_start(&f, SS_TRANSPORT_HTTP);
+    f.listener.config.is_admin = data[0] & 0x80;
+    f.listener.config.read_timeout_ns = 1000000000;
+    f.verdict.rejected_items = data[0] & 0x40;
+    size_t step = data[0] & 0x3f ? data[0] & 0x3f : size;
+    for (size_t pos = 1; pos < size && f.is_open; pos += step) {
+        fixture_feed(&f, data + pos, size - pos < step ? size - pos : step);
+        while (f.is_open && f.connection->admin_token) {
+            f.is_open = ss_http1_reply(f.connection, 200, "text/plain", (const uint8_t *)"ok", 2);
+        }
+    }
+    fixture_tick(&f, 2000000000);
+    if (f.is_open) {
+        (void)f.connection->protocol->drain(f.connection);
+    }
+    fixture_stop(&f);
+    if (fake_held_bytes != 0) {
+        __builtin_trap(); /* bytes of unfinished requests are left on the account */
+    }
+    return 0;
+}

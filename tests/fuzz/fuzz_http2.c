@@ -1,0 +1,31 @@
+/* HTTP/2 input: the first byte says how the rest is cut; the preface is given, so that inputs get past it. */
+#include "../native/transport_fixture.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0";
+    if (size == 0) {
+        return 0;
+    }
+    fixture f;
+    fixture_start(&f, SS_TRANSPORT_GRPC);
+    f.listener.config.read_timeout_ns = 1000000000;
+    f.verdict.code = data[0] & 0x80 ? SS_CODE_UNAVAILABLE : SS_CODE_OK;
+    f.verdict.has_retry_delay = data[0] & 0x40;
+    fixture_feed(&f, preface, sizeof preface - 1);
+    size_t step = data[0] & 0x3f ? data[0] & 0x3f : size;
+    for (size_t pos = 1; pos < size && f.is_open; pos += step) {
+        fixture_feed(&f, data + pos, size - pos < step ? size - pos : step);
+    }
+    fixture_tick(&f, 2000000000);
+    if (f.is_open) {
+        (void)f.connection->protocol->drain(f.connection);
+        (void)f.connection->protocol->produce(f.connection);
+    }
+    fixture_stop(&f);
+    if (fake_held_bytes != 0) {
+        __builtin_trap(); /* bytes of unfinished requests are left on the account */
+    }
+    return 0;
+}
