@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from collector.component import AdminRequest, AdminResponse, AdminServer, Factory, Settings, Stability
 from collector.config.fields import Duration, option
+from collector.config.values import format_duration
 
 if TYPE_CHECKING:
     from collector.telemetry.instruments import Sample
@@ -105,28 +106,6 @@ class HealthCheck:
             "uptime": "" if ready_s is None else format_duration(self._clock() - ready_s),
         }
         return AdminResponse(status, "application/json", json.dumps(fields, separators=(",", ":")).encode())
-
-
-def format_duration(duration_s: float) -> str:
-    """Return duration_s, >= 0, as Go prints a duration: `1h2m3.5s`, `203ms`, `0s`."""
-    nanoseconds = round(duration_s * 1e9)
-    if nanoseconds < 1_000_000_000:
-        for unit, size in (("ms", 1_000_000), ("µs", 1_000), ("ns", 1)):
-            if nanoseconds >= size:
-                return _trim(nanoseconds, size) + unit
-        return "0s"
-    minutes, nanoseconds = divmod(nanoseconds, 60_000_000_000)
-    hours, minutes = divmod(minutes, 60)
-    text = _trim(nanoseconds, 1_000_000_000) + "s"
-    if hours or minutes:
-        text = f"{minutes}m{text}"
-    return f"{hours}h{text}" if hours else text
-
-
-def _trim(nanoseconds: int, size: int) -> str:
-    whole, rest = divmod(nanoseconds, size)
-    digits = str(rest + size)[1:].rstrip("0") if size > 1 else ""
-    return f"{whole}.{digits}" if digits else str(whole)
 
 
 def _format_time(time_s: float) -> str:

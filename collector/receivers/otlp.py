@@ -136,8 +136,8 @@ class Grpc:
         if not 0 <= self.max_recv_msg_size_mib <= _MAX_MESSAGE_MIB:
             yield (
                 "max_recv_msg_size_mib",
-                f"invalid max_recv_msg_size_mib value, must be between 1 and {_MAX_MESSAGE_MIB}:"
-                f" {self.max_recv_msg_size_mib}",
+                "invalid max_recv_msg_size_mib value, must be between 1 and"
+                f" {_MAX_MESSAGE_MIB}: {self.max_recv_msg_size_mib}",
             )
         for name in ("read_buffer_size", "write_buffer_size"):
             if getattr(self, name) < 0:
@@ -165,12 +165,16 @@ class Http:
     read_timeout: Duration = option(
         Duration(0.0), doc="A request must be complete within this; 0 is no limit.", minimum=0
     )
-    read_header_timeout: Duration = option(Duration(0.0), doc="Not supported yet; use read_timeout.", minimum=0)
+    read_header_timeout: Duration = option(
+        Duration(0.0), doc="Not supported yet; use read_timeout.", minimum=0
+    )
     write_timeout: Duration = option(Duration(0.0), doc="Not supported yet.", minimum=0)
     idle_timeout: Duration = option(
         Duration(0.0), doc="Close a connection idle this long; 0 is never.", minimum=0
     )
-    keep_alives_enabled: bool = option(True, doc="Several requests on one connection; false is not supported yet.")
+    keep_alives_enabled: bool = option(
+        True, doc="Several requests on one connection; false is not supported yet."
+    )
     response_headers: dict[str, Any] = option(factory=dict, doc="Not supported yet.")
     cors: Any = option(None, doc="Not supported yet.")
     tls: Any = option(None, doc="Not supported yet.")
@@ -398,7 +402,9 @@ _TRANSPORT_NUMBERS = {"grpc": lib.SS_TRANSPORT_GRPC, "http": lib.SS_TRANSPORT_HT
 _ITEMS = {signal: _items_instruments(signal) for signal in Signal}
 _REQUESTS = Instrument("spansieve_receiver_requests", "counter", "Requests handed over by the transport.")
 _BYTES = Instrument("spansieve_receiver_bytes", "counter", "Bytes of those requests after decompression.")
-_MALFORMED = Instrument("spansieve_receiver_malformed_requests", "counter", "Requests that could not be read.")
+_MALFORMED = Instrument(
+    "spansieve_receiver_malformed_requests", "counter", "Requests that could not be read."
+)
 _TRANSPORT_INSTRUMENTS = {
     "connections_opened": Instrument(
         "spansieve_receiver_connections_opened", "counter", "Connections accepted."

@@ -5,6 +5,7 @@ The native server owns the sockets and the protocol; requests come to the main t
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
@@ -51,6 +52,7 @@ class AdminServer:
         log: Log,
         make_server: Callable[[int], HttpServer],
     ) -> None:
+        self._lock = threading.Lock()  # shutdown comes from another thread than the loop's
         self._routes = dict(routes)
         self._log = log
         self._server = make_server(listeners.get("tcp", endpoint).fileno())
@@ -65,9 +67,10 @@ class AdminServer:
             self._server.shutdown(deadline_s)
 
     def _answer_all(self) -> None:
-        while (request := self._server.next_request()) is not None:
-            token, method, path, query = request
-            self._server.reply(token, *self._answer(AdminRequest(method, path, query)))
+        with self._lock:
+            while (request := self._server.next_request()) is not None:
+                token, method, path, query = request
+                self._server.reply(token, *self._answer(AdminRequest(method, path, query)))
 
     def _answer(self, request: AdminRequest) -> AdminResponse:
         handler = self._find(request.path)

@@ -221,7 +221,7 @@ class _Builder:
 
     def _exporter(self, node: Node) -> Consumer:
         consumer = self.make(node, self._document.exporters[node.id]).consumer
-        assert consumer is not None  # noqa: S101 the contract of exporters
+        assert consumer is not None  # the contract of exporters
         return consumer
 
     def _connector(self, node: Node) -> Consumer:

@@ -123,9 +123,10 @@ def _listen(transport: str, endpoint: str, own: Sequence[socket.socket]) -> sock
     family = _FAMILIES[transport]
     is_dual = not host and family == socket.AF_UNSPEC and socket.has_dualstack_ipv6()
     if not host:
-        host = "::" if is_dual or family == socket.AF_INET6 else "0.0.0.0"  # noqa: S104 the user asked for it
+        host = "::" if is_dual or family == socket.AF_INET6 else "0.0.0.0"
     try:
-        found = socket.getaddrinfo(host, int(port), family, socket.SOCK_STREAM)
+        # Bytes, since text would load the tables of international names, a megabyte.
+        found = socket.getaddrinfo(host.encode("ascii"), int(port), family, socket.SOCK_STREAM)
     except (socket.gaierror, UnicodeError) as error:
         raise OSError(f"lookup {host}: no such host") from error
     # `localhost` means 127.0.0.1 before ::1, as it does for the Collector.

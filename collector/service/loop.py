@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable
 from types import TracebackType
+from typing import Self
 
 from collector.telemetry.logs import Log
 
@@ -124,9 +125,12 @@ class Loop:
 
     def run_once(self) -> None:
         """Sleep until something is due, then call it back."""
-        for fd, _events in self._poll.poll(self._timeout_ms()):
+        for fd, events in self._poll.poll(self._timeout_ms()):
             if fd == self._wake_read:
                 self._read_wake_ups()
+            elif events & select.POLLNVAL:
+                # Closed before its watch was cancelled: it would wake the loop for ever.
+                self.forget(fd)
             elif (callback := self._readable.get(fd)) is not None:
                 self._call(callback)
         self._run_soon()
@@ -143,7 +147,7 @@ class Loop:
         os.close(self._wake_read)
         os.close(self._wake_write)
 
-    def __enter__(self) -> Loop:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

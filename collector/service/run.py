@@ -7,6 +7,7 @@ scrapes and the second signal are answered meanwhile.
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -15,6 +16,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import collector
 from collector.errors import CollectorError, ConfigError, StartError
 from collector.native.runtime import Runtime
 from collector.service.build import Host
@@ -54,6 +56,7 @@ def run(load: Callable[[], Document], *, end_now: Callable[[int], object] = os._
             clock=time.monotonic,
             make_server=lambda fd: _make_server(runtime, fd),
         )
+        loop.call_soon(lambda: _tidy(runtime))
         return _Operator(load, Service(host), loop, log, end_now).run(document)
 
 
@@ -81,7 +84,7 @@ class _Operator:
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.on_signal(number, self._stop)
         self._loop.on_signal(signal.SIGHUP, self._reload)
-        self._log.info("Starting spansieve...", pid=os.getpid())
+        self._log.info("Starting spansieve...", version=collector.__version__, pid=os.getpid())
         try:
             self._service.start(document)
         except CollectorError as error:
@@ -100,7 +103,7 @@ class _Operator:
         self._log.info("Starting shutdown...")
         self._service.not_ready()
         if not self._is_busy:
-            self._begin(self._service.shutdown, self._loop.stop)
+            self._shut_down()
 
     def _reload(self) -> None:
         if self._is_stopping:
@@ -112,10 +115,14 @@ class _Operator:
 
     def _go_on(self) -> None:
         if self._is_stopping:
-            self._begin(self._service.shutdown, self._loop.stop)
+            self._service.not_ready()  # those that the reload has just started
+            self._shut_down()
         elif self._wants_reload:
             self._wants_reload = False
             self._begin(self._reload_now, self._go_on)
+
+    def _shut_down(self) -> None:
+        self._begin(self._service.shutdown, self._loop.stop)
 
     def _begin(self, operation: Callable[[], None], then: Callable[[], None]) -> None:
         self._is_busy = True
@@ -147,6 +154,12 @@ class _Operator:
             self._log.error("configuration not reloaded; the running one stays", error=_text(error))
         except OSError as error:
             self._log.error("logs are written as before", error=str(error))
+
+
+def _tidy(runtime: Runtime) -> None:
+    """Give back what only reading the configuration needed; on the loop, so when all has started."""
+    gc.collect()
+    runtime.release_memory()
 
 
 def _configure_logs(document: Document) -> Log:

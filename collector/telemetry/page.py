@@ -25,7 +25,7 @@ def render(
     samples: Iterable[Sample],
     target: Mapping[str, str],
     *,
-    constant: Mapping[str, str] = {},  # noqa: B006 only read
+    constant: Mapping[str, str] = {},
     type_suffix: bool = False,
 ) -> bytes:
     """Return the page of samples.

@@ -143,7 +143,8 @@ static uint32_t slot_of(uint64_t span_id, uint32_t mask) {
 }
 
 /* The dropped row with this span id in the trace of row, SS_NO_INDEX: none. slots: open addressing, 1 + row. */
-static uint32_t find_dropped(const ss_table *table, const uint32_t *slots, uint32_t mask, uint32_t row, uint64_t span_id) {
+static uint32_t find_dropped(const ss_table *table, const uint32_t *slots, uint32_t mask, uint32_t row,
+                             uint64_t span_id) {
     for (uint32_t slot = slot_of(span_id, mask); slots[slot]; slot = (slot + 1) & mask) {
         uint32_t found = slots[slot] - 1;
         if (id_of(table->span_id, found) == span_id &&

@@ -17,16 +17,16 @@ typedef struct ss_frame {
 
 struct ss_worker {
     ss_runtime *runtime;
-    ss_worker *next;  /* in the runtime's list */
-    uint64_t epoch;   /* odd while inside a request; atomic */
-    uint32_t depth;   /* frames in use */
+    ss_worker *next; /* in the runtime's list */
+    uint64_t epoch;  /* odd while inside a request; atomic */
+    uint32_t depth;  /* frames in use */
     ss_frame frames[SS_FRAMES_MAX];
 };
 
 struct ss_runtime {
-    uint64_t in_flight_bytes; /* atomic */
-    uint64_t rss_bytes;       /* the last sample; atomic */
-    uint64_t rss_in_flight;   /* in_flight_bytes at that sample; atomic */
+    uint64_t in_flight_bytes;     /* atomic */
+    uint64_t rss_bytes;           /* the last sample; atomic */
+    uint64_t rss_in_flight;       /* in_flight_bytes at that sample; atomic */
     pthread_mutex_t workers_lock; /* held through a grace period, so never taken inside a request */
     ss_worker *workers;
     pthread_mutex_t pool_lock;

@@ -111,7 +111,8 @@ static ss_status gather(batch *self, const ss_view *view, uint32_t first, uint32
 /* How many rows from first on, of those kept, still fit into the active batch; *n_items becomes the kept among them.
  * The bytes of a part are those of its rows and of the messages around them: measured, by bisection. */
 static uint32_t fit_rows(const batch *self, ss_table *table, uint32_t first, uint64_t *n_items) {
-    uint64_t room = self->config.send_batch_max_size ? self->config.send_batch_max_size - self->active.n_items : UINT64_MAX;
+    uint64_t room =
+        self->config.send_batch_max_size ? self->config.send_batch_max_size - self->active.n_items : UINT64_MAX;
     uint32_t end = first;
     *n_items = 0;
     for (; end < table->n_rows && (*n_items < room || table->verdict[end] != SS_KEEP); end++) {

@@ -92,9 +92,7 @@ def test_many_http_connections_are_all_served(collector: Collector) -> None:
 def test_several_event_loops_share_the_connections(transport: str) -> None:
     """More threads change nothing for a client, and lose nothing."""
     with Collector(transport, event_loops=3) as collector:
-        senders = [
-            threading.Thread(target=lambda: [_call(collector) for _ in range(20)]) for _ in range(6)
-        ]
+        senders = [threading.Thread(target=lambda: [_call(collector) for _ in range(20)]) for _ in range(6)]
         for sender in senders:
             sender.start()
         for sender in senders:
@@ -348,9 +346,7 @@ def test_route_changes_between_requests_without_loss(transport: str) -> None:
     with Collector(transport) as collector:
         sinks = [collector.sinks[Signal.TRACES], Sink(collector.runtime, Signal.TRACES)]
         statuses: list[int | None] = []
-        sender = threading.Thread(
-            target=lambda: statuses.extend(_call(collector) for _ in range(100))
-        )
+        sender = threading.Thread(target=lambda: statuses.extend(_call(collector) for _ in range(100)))
         sender.start()
         for sink in itertools.cycle(reversed(sinks)):
             collector.receiver.publish(Signal.TRACES, sink.queue)

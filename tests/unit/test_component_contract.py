@@ -63,7 +63,8 @@ def _find() -> Iterator[Component]:
 def _config(component: Component, folder: Path | str = "/nonexistent", **more: Any) -> Any:
     required = REQUIRED.get(f"{component.kind.value}.{component.type}", {})
     texts = {
-        key: value.format(folder=folder) if isinstance(value, str) else value for key, value in required.items()
+        key: value.format(folder=folder) if isinstance(value, str) else value
+        for key, value in required.items()
     }
     return decode(component.factory.config, {**texts, **more}, str(component))
 

@@ -1,4 +1,4 @@
-"""The health check's answers, and texts as Go writes them."""
+"""The health check's answers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from collector.component import AdminRequest, Settings
-from collector.extensions.health_check import Config, HealthCheck, ResponseBody, format_duration
+from collector.extensions.health_check import Config, HealthCheck, ResponseBody
 from collector.ids import ComponentID
 
 GET = AdminRequest("GET", "/", "")
@@ -94,22 +94,3 @@ def test_endpoint_and_path_are_served() -> None:
 def test_problem_has_the_collectors_words(config: dict[str, Any], messages: list[str]) -> None:
     """And the defaults have none."""
     assert messages == [text for _field, text in Config(**config).problems()]
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (0, "0s"),
-        (1e-9, "1ns"),
-        (1.5e-6, "1.5µs"),
-        (0.203, "203ms"),
-        (1, "1s"),
-        (1.203, "1.203s"),
-        (60, "1m0s"),
-        (3723.5, "1h2m3.5s"),
-        (360000, "100h0m0s"),
-    ],
-)
-def test_duration_text_is_gos(seconds: float, text: str) -> None:
-    """For dashboards that parse it."""
-    assert text == format_duration(seconds)

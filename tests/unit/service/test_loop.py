@@ -96,6 +96,16 @@ def test_readable_descriptor_calls_back_until_cancelled(loop: Loop) -> None:
     assert [b"a", b"b"] == calls
 
 
+def test_closed_descriptor_is_forgotten(loop: Loop) -> None:
+    """A descriptor that is closed while watched does not keep the loop awake."""
+    read_end, write_end = os.pipe()
+    loop.on_readable(read_end, lambda: pytest.fail("called"))
+    os.close(read_end)
+    os.close(write_end)
+    loop.run_once()
+    assert [] == [fd for fd, _events in loop._poll.poll(0) if fd == read_end]
+
+
 def test_callback_from_another_thread_wakes_the_loop(loop: Loop) -> None:
     """A sleeping loop runs what another thread hands over, on its own thread."""
     threads: list[int] = []

@@ -190,7 +190,7 @@ def test_signal_during_a_reload_stops_after_it(outside: Outside, journal: list[s
             return make_document(PIPELINES, extensions="watch")
         journal.append("loading")
         assert go_on.wait(30)
-        return make_document(PIPELINES, extensions="watch", configs={"out": Config(1)})
+        return make_document(PIPELINES, extensions="watch watch/2", configs={"out": Config(1)})
 
     def script() -> None:
         outside.wait_for("ready watch")
@@ -203,6 +203,7 @@ def test_signal_during_a_reload_stops_after_it(outside: Outside, journal: list[s
     outside.does(script)
     assert 0 == run(load)
     assert 2 == journal.count("start out(traces)") == journal.count("shutdown out(traces)")
+    assert journal.index("ready watch/2") < journal.index("not ready watch/2")
 
 
 def test_component_that_cannot_start_ends_with_1(
