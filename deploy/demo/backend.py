@@ -14,6 +14,7 @@ import sys
 import threading
 import zlib
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import h2.config
@@ -50,12 +51,15 @@ class Received:
         with self._lock:
             getattr(self, f"_take_{service}")(message)
 
-    def write(self, path: str) -> None:
-        """Write it all as JSON."""
-        with self._lock, open(path, "w", encoding="utf-8") as file:
-            json.dump(
-                {"spans": self._spans, "points": self._points, "records": self._records, "sums": self._sums}, file
-            )
+    def summary(self) -> dict[str, Any]:
+        """Return what has arrived: spans as (trace id, span id, is error), the last value of each sum, counts."""
+        with self._lock:
+            return {
+                "spans": list(self._spans),
+                "points": self._points,
+                "records": self._records,
+                "sums": dict(self._sums),
+            }
 
     def _take_TraceService(self, message: bytes) -> None:  # noqa: N802 named as in OTLP
         for resource in ExportTraceServiceRequest.FromString(message).resource_spans:
@@ -151,7 +155,7 @@ def main() -> None:
         print(server.server_address[1], flush=True)
         sys.stdin.read()
         server.shutdown()
-        server.received.write(sys.argv[1])
+        Path(sys.argv[1]).write_text(json.dumps(server.received.summary()), encoding="utf-8")
 
 
 if __name__ == "__main__":

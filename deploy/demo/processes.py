@@ -62,6 +62,8 @@ class Spansieve:
     Attributes:
         ready_ms: from the start of the process until it took requests.
         grpc, http: addresses of its receivers.
+        health: address of the health check.
+        log: its lines so far.
     """
 
     def __init__(self, config: Path, **environment: str) -> None:
@@ -75,11 +77,13 @@ class Spansieve:
             start_new_session=True,
         )
         self.log: list[str] = []
-        self.grpc = self.http = self._metrics = ""
-        is_ready = threading.Event()
-        self._reader = threading.Thread(target=self._read, args=(is_ready,), daemon=True)
+        self.grpc = self.http = self.health = self._metrics = ""
+        self._is_ready = False
+        has_started = threading.Event()
+        self._reader = threading.Thread(target=self._read, args=(has_started,), daemon=True)
         self._reader.start()
-        if not is_ready.wait(_STOP_S) or self._process.poll() is not None:
+        has_started.wait(_STOP_S)
+        if not self._is_ready:
             self.stop()
             raise RuntimeError("spansieve did not start:\n" + "".join(self.log))
         self.ready_ms = (time.monotonic() - start_s) * 1000
@@ -90,12 +94,21 @@ class Spansieve:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def stop(self) -> None:
-        """Drain and stop; safe twice."""
+    def send(self, number: signal.Signals) -> None:
+        """Send the process a signal."""
+        self._process.send_signal(number)
+
+    def stop(self) -> int:
+        """Drain, stop and return the exit status; safe twice."""
         if self._process.poll() is None:
-            self._process.send_signal(signal.SIGTERM)
-        _wait(self._process)
+            self.send(signal.SIGTERM)
+        return self.wait()
+
+    def wait(self) -> int:
+        """Return the exit status once the process has ended."""
+        status = _wait(self._process)
         self._reader.join()
+        return status
 
     def samples(self) -> list[Any]:
         """Return the samples of its /metrics page, `_total` taken off."""
@@ -111,15 +124,16 @@ class Spansieve:
         lines = Path(f"/proc/{self._process.pid}/status").read_text().splitlines()
         return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:"))
 
-    def _read(self, is_ready: threading.Event) -> None:
+    def _read(self, has_started: threading.Event) -> None:
         assert self._process.stderr is not None  # a pipe, as asked for
         with self._process.stderr as stderr:
             for line in stderr:
                 self.log.append(line)
                 self._note(line.rstrip("\n").split("\t"))
                 if "Everything is ready" in line:
-                    is_ready.set()
-        is_ready.set()
+                    self._is_ready = True
+                    has_started.set()
+        has_started.set()
 
     def _note(self, parts: list[str]) -> None:
         fields: Mapping[str, str] = json.loads(parts[-1]) if parts[-1].startswith("{") else {}
@@ -130,11 +144,13 @@ class Spansieve:
             self.http = fields["endpoint"]
         elif event == "listening" and fields["otelcol.component.id"] == "telemetry/metrics":
             self._metrics = fields["endpoint"]
+        elif event == "listening" and fields["otelcol.component.id"] == "health_check":
+            self.health = fields["endpoint"]
 
 
-def _wait(process: subprocess.Popen[Any]) -> None:
+def _wait(process: subprocess.Popen[Any]) -> int:
     try:
-        process.wait(_STOP_S)
+        return process.wait(_STOP_S)
     except subprocess.TimeoutExpired:
         process.kill()
-        process.wait()
+        return process.wait()
