@@ -250,7 +250,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         body = io.BytesIO()
         while length:
             self._arm()
-            piece = self.rfile.read1(min(length, _READ_PIECE))  # type: ignore[attr-defined]
+            piece = self.rfile.read1(min(length, _READ_PIECE))
             if not piece:
                 raise ConnectionResetError
             body.write(piece)
