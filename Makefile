@@ -95,7 +95,8 @@ lint: build
 	@$(BIN)/ruff format --quiet --check $(PYTHON_FILES)
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
-	@$(BIN)/interrogate --quiet
+	@$(BIN)/interrogate --quiet collector deploy bench proto
+	@$(BIN)/interrogate --quiet --whitelist-regex '^test_' tests
 	@$(BIN)/clang-format --dry-run -Werror $(C_FILES)
 	@$(CMAKE) -B $(BUILD)/lint -DSPANSIEVE_WERROR=ON $(QUIETLY)
 	@$(BIN)/cmake --build $(BUILD)/lint $(QUIETLY)

@@ -60,7 +60,10 @@ def _run(folder: Path, seconds: float) -> tuple[dict[str, Account], list[str], d
             METRICS_PORT="0",
         ) as spansieve,
     ):
-        print(f"spansieve was ready after {spansieve.ready_ms:.0f} ms; shopping for {seconds:g} s ...", flush=True)
+        print(
+            f"spansieve was ready after {spansieve.ready_ms:.0f} ms; shopping for {seconds:g} s ...",
+            flush=True,
+        )
         cpu_s = _cpu_s(spansieve)
         _shop(folder, spansieve, seconds)
         accounts = _settle(spansieve)
@@ -103,7 +106,9 @@ def _settle(spansieve: Spansieve) -> dict[str, Account]:
 
 
 def _cpu_s(spansieve: Spansieve) -> float:
-    return sum(float(sample.value) for sample in spansieve.samples() if sample.name == "otelcol_process_cpu_seconds")
+    return sum(
+        float(sample.value) for sample in spansieve.samples() if sample.name == "otelcol_process_cpu_seconds"
+    )
 
 
 if __name__ == "__main__":

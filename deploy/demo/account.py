@@ -103,8 +103,9 @@ def checks(
         all(account.received == account.explained for account in accounts.values()),
     )
     counted = [len(backend["spans"]), backend["points"], backend["records"]]
+    spans, points, records = counted
     yield Check(
-        f"the backend decoded {counted[0]:,} spans, {counted[1]:,} points, {counted[2]:,} log records: all that was sent",
+        f"the backend decoded {spans:,} spans, {points:,} points, {records:,} log records: all that was sent",
         counted == [account.sent for account in accounts.values()],
     )
     yield Check(
@@ -117,7 +118,8 @@ def checks(
     kept, broken = _count_traces(ledger, backend["spans"])
     total = len({entry["trace"] for entry in ledger})
     yield Check(
-        f"{kept:,} of {total:,} traces were kept, {broken:,} of them in part beyond what the filter took", not broken
+        f"{kept:,} of {total:,} traces were kept, {broken:,} of them in part beyond what the filter took",
+        not broken,
     )
     requests = sum(entry["name"] in ("GET /products", "POST /orders") for entry in ledger)
     series = [value for name, value in backend["sums"].items() if name.startswith("shop.requests{")]
@@ -128,7 +130,7 @@ def checks(
 
 
 def _count_traces(ledger: list[dict[str, Any]], spans: list[tuple[str, str, bool]]) -> tuple[int, int]:
-    """Return the number of traces that arrived, and of those that lack a span which the filter has no reason to take."""
+    """Return how many traces arrived, and how many of them lack a span that the filter had no reason to take."""
     expected: dict[str, set[str]] = {}
     for entry in ledger:
         if not _is_low_value(entry):

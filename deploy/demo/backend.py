@@ -65,7 +65,8 @@ class Received:
         for resource in ExportTraceServiceRequest.FromString(message).resource_spans:
             for scope in resource.scope_spans:
                 self._spans += [
-                    (span.trace_id.hex(), span.span_id.hex(), span.status.code == _ERROR) for span in scope.spans
+                    (span.trace_id.hex(), span.span_id.hex(), span.status.code == _ERROR)
+                    for span in scope.spans
                 ]
 
     def _take_MetricsService(self, message: bytes) -> None:  # noqa: N802
@@ -116,14 +117,16 @@ class Connection(socketserver.BaseRequestHandler):
         """Answer calls until the peer leaves."""
         peer: socket.socket = self.request
         received: Received = self.server.received  # type: ignore[attr-defined]
-        engine = h2.connection.H2Connection(h2.config.H2Configuration(client_side=False, header_encoding="utf-8"))
+        engine = h2.connection.H2Connection(
+            h2.config.H2Configuration(client_side=False, header_encoding="utf-8")
+        )
         engine.initiate_connection()
         calls: dict[int, Call] = {}
         peer.sendall(engine.data_to_send())
         while data := peer.recv(1 << 16):
             for event in engine.receive_data(data):
                 if isinstance(event, h2.events.RequestReceived):
-                    calls[event.stream_id] = Call(dict(event.headers))
+                    calls[event.stream_id] = Call({str(name): str(value) for name, value in event.headers})
                 elif isinstance(event, h2.events.DataReceived):
                     calls[event.stream_id].body += event.data
                     engine.acknowledge_received_data(event.flow_controlled_length, event.stream_id)

@@ -10,6 +10,7 @@ from opentelemetry._logs import SeverityNumber
 from opentelemetry.exporter.otlp.proto.grpc._log_exporter import OTLPLogExporter
 from opentelemetry.exporter.otlp.proto.grpc.metric_exporter import OTLPMetricExporter
 from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
+from opentelemetry.util.types import AnyValue
 
 from deploy.demo.service import Peer, Service
 from deploy.demo.telemetry import Telemetry
@@ -38,7 +39,11 @@ def main() -> None:
         with telemetry.tracer.start_as_current_span("load session"):
             user = f"user-{random.randrange(USERS)}"
         status = peer.call(method, path)
-        attributes = {"http.route": route, "http.response.status_code": status, "user.id": user}
+        attributes: dict[str, AnyValue] = {
+            "http.route": route,
+            "http.response.status_code": status,
+            "user.id": user,
+        }
         requests.add(1, attributes)
         durations.record(time.monotonic() - start_s, attributes)
         severity = SeverityNumber.ERROR if status >= 500 else SeverityNumber.INFO

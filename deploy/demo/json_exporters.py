@@ -82,7 +82,7 @@ class JsonLogs(LogRecordExporter):
 def _post(url: str, request: Message) -> None:
     body = json.dumps(_with_hex_ids(MessageToDict(request, use_integers_for_enums=True))).encode()
     headers = {"Content-Type": "application/json"}
-    with urllib.request.urlopen(urllib.request.Request(url, body, headers), timeout=_TIMEOUT_S) as response:  # noqa: S310
+    with urllib.request.urlopen(urllib.request.Request(url, body, headers), timeout=_TIMEOUT_S) as response:
         response.read()
 
 

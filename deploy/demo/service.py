@@ -11,6 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from opentelemetry import baggage, trace
 from opentelemetry.context import attach, detach
 from opentelemetry.propagate import extract, inject
+from opentelemetry.util.types import AnyValue
 
 from deploy.demo.telemetry import PRIORITY, Telemetry
 
@@ -27,7 +28,9 @@ class Service:
         vital: routes whose traces are marked so that no sampler drops them.
     """
 
-    def __init__(self, telemetry: Telemetry, routes: Mapping[str, Route], *, vital: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self, telemetry: Telemetry, routes: Mapping[str, Route], *, vital: frozenset[str] = frozenset()
+    ) -> None:
         self._telemetry = telemetry
         self._routes = {"GET /healthz": lambda: 200, **routes}
         self._vital = vital
@@ -37,12 +40,14 @@ class Service:
         service = self
 
         class Handler(BaseHTTPRequestHandler):
+            """Answers with a status and no body."""
+
             protocol_version = "HTTP/1.1"
             timeout = _TIMEOUT_S
             wbufsize = -1  # one segment a response
             disable_nagle_algorithm = True
 
-            def do_GET(self) -> None:  # noqa: N802 the name that http.server looks for
+            def do_GET(self) -> None:
                 """Answer."""
                 status = service._answer(f"{self.command} {self.path}", dict(self.headers.items()))
                 self.send_response(status)
@@ -90,14 +95,20 @@ class Peer:
 
     def call(self, method: str, path: str) -> int:
         """Return the status of a request made within a client span."""
-        attributes = {"http.request.method": method, "server.address": "127.0.0.1", "server.port": self._port}
+        attributes: dict[str, AnyValue] = {
+            "http.request.method": method,
+            "server.address": "127.0.0.1",
+            "server.port": self._port,
+        }
         with self._tracer.start_as_current_span(
             method, kind=trace.SpanKind.CLIENT, attributes=attributes
         ) as span:
             headers: dict[str, str] = {}
             inject(headers)
             if not hasattr(self._local, "connection"):
-                self._local.connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=_TIMEOUT_S)
+                self._local.connection = http.client.HTTPConnection(
+                    "127.0.0.1", self._port, timeout=_TIMEOUT_S
+                )
             self._local.connection.request(method, path, headers=headers)
             response = self._local.connection.getresponse()
             response.read()

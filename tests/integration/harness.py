@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from concurrent import futures
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import grpc
 import yaml
@@ -31,7 +31,11 @@ def make_config(backend: int, **sections: Any) -> dict[str, Any]:
         sections: processors, by id, in the order in which they run; `otlp_grpc`, keys of the exporter; `otlp`, keys of
             the receiver; `service`, keys of the service.
     """
-    exporter = {"endpoint": f"127.0.0.1:{backend}", "tls": {"insecure": True}, **sections.get("otlp_grpc", {})}
+    exporter = {
+        "endpoint": f"127.0.0.1:{backend}",
+        "tls": {"insecure": True},
+        **sections.get("otlp_grpc", {}),
+    }
     processors = sections.get("processors", {})
     return {
         "receivers": {
@@ -104,11 +108,13 @@ class GrpcioBackend:
         self._server = grpc.server(futures.ThreadPoolExecutor(max_workers=4))
         handler = grpc.unary_unary_rpc_method_handler(self._export)
         service, method = EXPORT.strip("/").split("/")
-        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, {method: handler}),))
+        self._server.add_generic_rpc_handlers(
+            (grpc.method_handlers_generic_handler(service, {method: handler}),)
+        )
         self.port = self._server.add_insecure_port(f"127.0.0.1:{port}")
         self._server.start()
 
-    def __enter__(self) -> GrpcioBackend:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -118,7 +124,9 @@ class GrpcioBackend:
         request = ExportTraceServiceRequest.FromString(message)
         self.spans += [span.span_id for span in otlp.items(request)]
         metadata = dict(context.invocation_metadata())
-        self.encodings.append(str(metadata.get("grpc-encoding", metadata.get("grpc-internal-encoding-request", ""))))
+        self.encodings.append(
+            str(metadata.get("grpc-encoding", metadata.get("grpc-internal-encoding-request", "")))
+        )
         return b""
 
 
@@ -130,7 +138,7 @@ class Client:
         self._export = self._channel.unary_unary(EXPORT)
         self.sent: list[str] = []
 
-    def __enter__(self) -> Client:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import http.client
-import os
 import signal
 import socket
 import subprocess
@@ -16,7 +15,6 @@ from pathlib import Path
 
 import grpc
 import pytest
-import yaml
 import zstandard
 from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter as GrpcSpanExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter as HttpSpanExporter
@@ -126,7 +124,7 @@ def test_taken_port_ends_with_1_and_names_it(tmp_path: Path, backend: Server) ->
 
 
 def test_reloads_under_load_refuse_nothing_and_lose_nothing(tmp_path: Path, backend: Server) -> None:
-    """Clients that send all the while see no error over reloads of processors, exporter and receiver, one of them broken."""
+    """Clients see no error over reloads of processors, exporter and receiver, and of broken files."""
     path = tmp_path / "config.yaml"
     config = make_config(port_of(backend), processors={"batch": {"timeout": "50ms"}})
     with start(path, config) as spansieve:
@@ -203,7 +201,7 @@ def test_sdk_exports_and_backend_receives(tmp_path: Path, backend: Server, way: 
 
 
 def test_grpc_client_may_compress_with_gzip(tmp_path: Path, backend: Server) -> None:
-    """grpcio's own compression is understood."""
+    """Grpcio's own compression is understood."""
     with start(tmp_path / "config.yaml", make_config(port_of(backend))) as spansieve:
         with Client(spansieve.grpc, grpc.Compression.Gzip) as client:
             client.send(100)
@@ -260,7 +258,10 @@ def test_backend_that_comes_late_receives_all(tmp_path: Path) -> None:
     with GrpcioBackend() as earlier:
         port = earlier.port
     config = make_config(port)
-    config["exporters"]["otlp_grpc"]["retry_on_failure"] = {"initial_interval": "50ms", "max_interval": "100ms"}
+    config["exporters"]["otlp_grpc"]["retry_on_failure"] = {
+        "initial_interval": "50ms",
+        "max_interval": "100ms",
+    }
     with start(tmp_path / "config.yaml", config) as spansieve, Client(spansieve.grpc) as client:
         client.send(10)
         wait_for(lambda: "Will retry" in "".join(spansieve.log))
