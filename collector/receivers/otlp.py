@@ -278,9 +278,8 @@ class Receiver:
 
     def shutdown(self, deadline_s: float) -> None:
         """Refuse new requests, let those in flight finish within deadline_s, close."""
-        transport, self._transport = self._transport, None
-        if transport is not None:
-            transport.shutdown(deadline_s)
+        if self._transport is not None:
+            self._transport.shutdown(deadline_s)
         self._addresses = {}
 
     def samples(self) -> Iterable[Sample]:
