@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from collector.component import Factory, Settings, Stability
 from collector.config.fields import Duration, option
+from collector.config.values import split_address
 from collector.errors import StartError
 from collector.ids import Signal
 from collector.native.library import has_net, lib
@@ -136,7 +137,7 @@ class Grpc:
         return self.max_recv_msg_size_mib * _MIB or _DEFAULT_GRPC_BYTES
 
     def problems(self) -> Iterator[tuple[str, str]]:
-        """Yield sizes out of range and what this build cannot do."""
+        """Yield what is no address, sizes out of range and what this build cannot do."""
         if not 0 <= self.max_recv_msg_size_mib <= _MAX_MESSAGE_MIB:
             yield (
                 "max_recv_msg_size_mib",
@@ -148,6 +149,7 @@ class Grpc:
         for name in ("read_buffer_size", "write_buffer_size"):
             if getattr(self, name) < 0:
                 yield name, f"invalid {name} value: {getattr(self, name)}"
+        yield from _endpoint_problems(self)
         yield from _unsupported(self, "tls", "auth", "middlewares")
 
 
@@ -201,7 +203,8 @@ class Http:
         return traces, metrics, logs
 
     def problems(self) -> Iterator[tuple[str, str]]:
-        """Yield paths that are none and what this build cannot do."""
+        """Yield addresses and paths that are none and what this build cannot do."""
+        yield from _endpoint_problems(self)
         for signal, path in zip(Signal, self.paths, strict=True):
             if not _is_path(path):
                 yield f"{signal.value}_url_path", f"invalid HTTP URL path set for signal: {path!r}"
@@ -285,9 +288,8 @@ class Receiver:
 
     def shutdown(self, deadline_s: float) -> None:
         """Refuse new requests, let those in flight finish within deadline_s, close."""
-        transport, self._transport = self._transport, None
-        if transport is not None:
-            transport.shutdown(deadline_s)
+        if self._transport is not None:
+            self._transport.shutdown(deadline_s)
         self._addresses = {}
 
     def samples(self) -> Iterable[Sample]:
@@ -379,6 +381,17 @@ def listeners(protocols: Protocols) -> tuple[Listener, ...]:
             )
         )
     return tuple(served)
+
+
+def _endpoint_problems(config: Grpc | Http) -> Iterator[tuple[str, str]]:
+    if config.transport is Network.UNIX:
+        if not config.endpoint:
+            yield "endpoint", "expected the path of a unix socket, got ''"
+        return
+    try:
+        split_address(config.endpoint)
+    except ValueError as error:
+        yield "endpoint", str(error)
 
 
 def _unsupported(config: Any, *names: str) -> Iterator[tuple[str, str]]:

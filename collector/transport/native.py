@@ -31,6 +31,7 @@ class NativeTransport:
         self._runtime = runtime
         self._event_loops = event_loops
         self._server: Server | None = None
+        self._last_stats: dict[str, int] = {}
 
     def start(self) -> dict[str, str]:
         """Serve; return the bound address of each protocol."""
@@ -50,14 +51,15 @@ class NativeTransport:
 
     def shutdown(self, timeout_s: float) -> None:
         """Refuse new requests, let those in flight finish within timeout_s, close."""
-        server, self._server = self._server, None
-        if server is not None:
-            server.shutdown(timeout_s)
+        if self._server is not None:
+            self._server.shutdown(timeout_s)
+            self._last_stats = self.stats()
+            self._server = None
 
     def stats(self) -> dict[str, int]:
-        """Return the server's counters."""
+        """Return the server's counters, after shutdown as they were at its end."""
         if self._server is None:
-            return {}
+            return self._last_stats
         stats = self._server.stats()
         return {name: int(getattr(stats, name)) for name in _COUNTERS}
 
