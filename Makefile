@@ -8,7 +8,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 BUILD := build
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --root-user-action ignore
-CMAKE := $(BIN)/cmake -S native -G Ninja -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python
+CMAKE := $(BIN)/cmake -S native -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja \
+	-DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python
 QUIETLY = >$(BUILD)/$(@F).log 2>&1 || { cat $(BUILD)/$(@F).log; exit 1; }
 
 C_FILES := $(shell find native tests bench -name '*.[ch]')
