@@ -68,6 +68,13 @@ class Listeners(Protocol):
             StartError: it cannot be bound.
         """
 
+    def reserve(self, transport: str, endpoint: str) -> socket.socket:
+        """Return a socket that is bound but does not listen, for a server that opens its own beside it.
+
+        Raises:
+            StartError: it cannot be bound.
+        """
+
 
 class AdminRequest(NamedTuple):
     """A request of an operator, a probe or a scraper."""
