@@ -210,7 +210,8 @@ class Factory:
     """What a component module exports as `factory`.
 
     Attributes:
-        config: frozen dataclass of `option` fields; may have `problems(self)`, a generator of (field, message).
+        config: frozen dataclass of `option` fields; may have `problems(self)`, a generator of (field, message), and
+            `problems_for(self, signal)` for what a pipeline of that signal needs.
         create: makes the component from its configuration and Settings.
         signals: what it can be used for.
         stability: shown by `spansieve components`.

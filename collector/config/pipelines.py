@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from collector.config.document import ComponentEntry, Pipeline, PipelineID
+from collector.config.syntax import join
 from collector.errors import Problem
 from collector.ids import ComponentID, Kind
 
@@ -31,12 +32,17 @@ def _check_signals(pipelines: Pipelines, components: Components) -> Iterator[Pro
         for kind, ids in parts:
             for component in ids:
                 entry = components[kind].get(component)
-                if entry is not None and id.signal not in entry.factory.signals:
+                if entry is None:
+                    continue
+                if id.signal not in entry.factory.signals:
                     yield Problem(
                         f"service::pipelines::{id}",
                         f'{kind.singular} "{component}" does not support {id.signal.value} '
                         "(telemetry type is not supported)",
                     )
+                elif hasattr(entry.config, "problems_for"):
+                    for field, message in entry.config.problems_for(id.signal):
+                        yield Problem(join(f"{kind.value}::{component}", field), message)
 
 
 def _edges(

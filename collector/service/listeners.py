@@ -58,7 +58,11 @@ class Listeners:
                     raise StartError(owner, f"listen {transport} {endpoint}: {error}") from error
                 shared = _Shared(key, listener)
                 self._sockets.append(shared)
-                log.info("listening" if listens else "reserved", transport=transport, endpoint=format_address(listener))
+                log.info(
+                    "listening" if listens else "reserved",
+                    transport=transport,
+                    endpoint=format_address(listener),
+                )
             shared.users += 1
             return shared
 

@@ -268,7 +268,9 @@ def test_bomb_is_refused_within_bounded_memory(
     assert [GOLDEN_TRACES] == collector.take()
 
 
-@pytest.mark.parametrize("frame", [bodies.zstd_wide_window(), bodies.zstd_large_claim()], ids=["window", "size"])
+@pytest.mark.parametrize(
+    "frame", [bodies.zstd_wide_window(), bodies.zstd_large_claim()], ids=["window", "size"]
+)
 def test_zstd_frame_header_alone_takes_no_memory(frame: bytes, collector: Collector) -> None:
     """A frame of a few bytes that speaks of gigabytes is answered without allocating them."""
     with PeakMemory() as memory:

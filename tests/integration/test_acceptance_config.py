@@ -67,21 +67,7 @@ def grpc_endpoint(endpoint: str) -> dict[str, Any]:
                 "exporters": {"otlphttp": {"traces_endpoint": "http://localhost:1"}},
                 "service": {"pipelines": {"logs": {"receivers": ["otlp"], "exporters": ["otlphttp"]}}},
             },
-            ["exporters::otlphttp: either endpoint or logs_endpoint must be set"],
-        ),
-        (
-            {
-                "service": {
-                    "telemetry": {
-                        "logs": {"output_paths": ["/nonexistent/log"]},
-                        "metrics": {"level": "none"},
-                    },
-                    "pipelines": {"traces": {"receivers": ["otlp"], "exporters": ["nop"]}},
-                }
-            },
-            [
-                "service::telemetry::logs::output_paths: cannot write '/nonexistent/log': no such file or directory"
-            ],
+            ["exporters::otlphttp::endpoint: either endpoint or logs_endpoint must be set"],
         ),
     ],
 )
@@ -94,7 +80,7 @@ def test_faulty_configuration_fails_alike_in_both(
     said = []
     for words in (["validate"], []):
         done = subprocess.run(
-            [*COMMAND, *words, "--config", str(file)], capture_output=True, text=True, timeout=30
+            [*COMMAND, *words, "--config", str(file)], check=False, capture_output=True, text=True, timeout=30
         )
         assert done.returncode == 1
         assert not done.stdout
