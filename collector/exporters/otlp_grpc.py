@@ -230,8 +230,10 @@ class OtlpGrpc:
     def _export_with_less(
         self, compression: Compression, request: Request, limit_s: float | None
     ) -> ExportResult | None:
-        """Return the first answer that does not refuse the compression; None when even plain requests get
-        UNIMPLEMENTED: then it is the service that the server lacks."""
+        """Return the first answer that does not refuse the compression.
+
+        None when even plain requests get UNIMPLEMENTED: then it is the service that the server lacks.
+        """
         for fallback in _FALLBACKS[compression]:
             result = self._export(fallback, request, limit_s)
             if not _is_compression_refusal(result):

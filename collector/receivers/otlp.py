@@ -30,6 +30,10 @@ _MIB = 1 << 20
 _DEFAULT_GRPC_BYTES = 4 * _MIB
 _DEFAULT_HTTP_BYTES = 20 * _MIB
 _MAX_MESSAGE_MIB = ((1 << 63) - 1) // _MIB
+_DEFAULT_STREAMS = 200
+# A request holds a thread of the portable transport until it is complete; they are made when needed.
+_PORTABLE_THREADS = 256
+_TRANSPORT_NUMBERS = {"grpc": lib.SS_TRANSPORT_GRPC, "http": lib.SS_TRANSPORT_HTTP}
 _NOT_YET = "is not supported yet"
 _HTTP_ENCODINGS = ("", "gzip", "zstd", "zlib", "snappy", "deflate", "lz4", "x-snappy-framed")
 
@@ -137,8 +141,10 @@ class Grpc:
         if not 0 <= self.max_recv_msg_size_mib <= _MAX_MESSAGE_MIB:
             yield (
                 "max_recv_msg_size_mib",
-                "invalid max_recv_msg_size_mib value, must be between 1 and"
-                f" {_MAX_MESSAGE_MIB}: {self.max_recv_msg_size_mib}",
+                (
+                    "invalid max_recv_msg_size_mib value, must be between 1 and"
+                    f" {_MAX_MESSAGE_MIB}: {self.max_recv_msg_size_mib}"
+                ),
             )
         for name in ("read_buffer_size", "write_buffer_size"):
             if getattr(self, name) < 0:
@@ -250,7 +256,7 @@ class Receiver:
     def __init__(self, config: Config, settings: Settings) -> None:
         self._config = config
         self._settings = settings
-        self._listeners = _listeners(config.protocols)
+        self._listeners = listeners(config.protocols)
         self._native = NativeReceiver(settings.runtime)
         self._transport: Transport | None = None
         self._addresses: dict[str, str] = {}
@@ -271,6 +277,10 @@ class Receiver:
             self._addresses = transport.start()
         except OSError as error:
             raise StartError(self._settings.id, str(error)) from error
+        except ModuleNotFoundError as error:
+            raise StartError(
+                self._settings.id, f"the portable transport needs {error.name}: install spansieve[grpcio]"
+            ) from error
         self._transport = transport
         for protocol, address in self._addresses.items():
             self._settings.log.info(f"Starting {protocol.upper()} server", endpoint=address)
@@ -341,11 +351,12 @@ class Receiver:
             )
 
 
-def _listeners(protocols: Protocols) -> tuple[Listener, ...]:
-    listeners = []
+def listeners(protocols: Protocols) -> tuple[Listener, ...]:
+    """Return what protocols asks to be served."""
+    served = []
     if protocols.grpc is not None:
         grpc = protocols.grpc
-        listeners.append(
+        served.append(
             Listener(
                 protocol="grpc",
                 network=grpc.transport.value,
@@ -358,7 +369,7 @@ def _listeners(protocols: Protocols) -> tuple[Listener, ...]:
         )
     if protocols.http is not None:
         http = protocols.http
-        listeners.append(
+        served.append(
             Listener(
                 protocol="http",
                 network=http.transport.value,
@@ -369,7 +380,7 @@ def _listeners(protocols: Protocols) -> tuple[Listener, ...]:
                 paths=http.paths,
             )
         )
-    return tuple(listeners)
+    return tuple(served)
 
 
 def _endpoint_problems(config: Grpc | Http) -> Iterator[tuple[str, str]]:
@@ -409,9 +420,6 @@ def _items_instruments(signal: Signal) -> tuple[Instrument, Instrument]:
     )
 
 
-_DEFAULT_STREAMS = 200
-_PORTABLE_THREADS = 8
-_TRANSPORT_NUMBERS = {"grpc": lib.SS_TRANSPORT_GRPC, "http": lib.SS_TRANSPORT_HTTP}
 _ITEMS = {signal: _items_instruments(signal) for signal in Signal}
 _REQUESTS = Instrument("spansieve_receiver_requests", "counter", "Requests handed over by the transport.")
 _BYTES = Instrument("spansieve_receiver_bytes", "counter", "Bytes of those requests after decompression.")

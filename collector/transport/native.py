@@ -64,6 +64,7 @@ class NativeTransport:
         return {name: int(getattr(stats, name)) for name in _COUNTERS}
 
 
+_MAX_MESSAGE_BYTES = (1 << 32) - 1  # a gRPC length prefix and the table's offsets have 32 bits
 _COUNTERS = ("connections_opened", "connections_open", "bytes_read", "bytes_written", "protocol_errors")
 
 
@@ -71,7 +72,7 @@ def _native(listener: Listener, fd: int) -> NativeListener:
     return NativeListener(
         fd=fd,
         protocol=listener.protocol,
-        max_message_bytes=listener.max_message_bytes,
+        max_message_bytes=min(listener.max_message_bytes, _MAX_MESSAGE_BYTES),
         max_concurrent_streams=listener.max_concurrent_streams,
         initial_window_bytes=listener.initial_window_bytes,
         idle_timeout_s=listener.idle_timeout_s,

@@ -40,7 +40,7 @@ typedef struct ss_error {
 
 const char *ss_status_text(ss_status status);
 
-/* True when native/net is part of this build; without it no ss_server_ and no ss_client_ function may be called. */
+/* True when native/net is part of this build; without it ss_server_new and ss_client_new say SS_ERR_UNSUPPORTED. */
 bool ss_has_net(void);
 
 typedef enum ss_signal { SS_SIGNAL_TRACES = 0, SS_SIGNAL_METRICS = 1, SS_SIGNAL_LOGS = 2, SS_N_SIGNALS = 3 } ss_signal;
@@ -79,7 +79,8 @@ void ss_buffer_free(ss_buffer *buffer); /* frees the bytes, leaves the buffer em
 /* What the threads of one collector share: the memory account and the grace periods of reloads. */
 typedef struct ss_runtime ss_runtime;
 ss_runtime *ss_runtime_new(void);
-void ss_runtime_free(ss_runtime *runtime); /* REQUIRES: everything made from it is freed */
+/* Frees it with the last worker and queue made from it, so these may be freed before or after. */
+void ss_runtime_free(ss_runtime *runtime);
 
 /* Bytes held for requests, batches and queues now. Any thread. */
 uint64_t ss_runtime_in_flight_bytes(const ss_runtime *runtime);

@@ -35,6 +35,7 @@ struct ss_codec {
     bool has_inflate;
     ZSTD_DCtx *zstd_in;
     ZSTD_CCtx *zstd_out;
+    ss_snappy snappy;
     int deflate_level; /* of the compressor below */
 #if SPANSIEVE_HAVE_DEFLATE
     struct libdeflate_decompressor *decompressor;
@@ -70,6 +71,7 @@ void ss_codec_free(ss_codec *codec) {
     }
     ZSTD_freeDCtx(codec->zstd_in);
     ZSTD_freeCCtx(codec->zstd_out);
+    ss_snappy_release(&codec->snappy);
 #if SPANSIEVE_HAVE_DEFLATE
     if (codec->decompressor) {
         libdeflate_free_decompressor(codec->decompressor);
@@ -186,7 +188,7 @@ ss_status ss_compress(ss_codec *codec, ss_encoding encoding, int level, const ui
             level = length < ZSTD_DENSE_FROM ? ZSTD_FAST_LEVEL : ZSTD_DENSE_LEVEL;
         }
         return zstd_compress_bytes(codec, level, bytes, length, out);
-    case SS_ENCODING_SNAPPY: return level ? SS_ERR_ARGUMENT : ss_snappy_compress(bytes, length, out);
+    case SS_ENCODING_SNAPPY: return level ? SS_ERR_ARGUMENT : ss_snappy_compress(&codec->snappy, bytes, length, out);
     case SS_N_ENCODINGS: break;
     }
     return SS_ERR_UNSUPPORTED;
@@ -365,7 +367,7 @@ static ss_status decompress(ss_codec *codec, ss_encoding encoding, const uint8_t
         return inflate_stream(codec, encoding, bytes, length, max_length, out, error);
     case SS_ENCODING_ZLIB: return inflate_stream(codec, encoding, bytes, length, max_length, out, error);
     case SS_ENCODING_ZSTD: return unpack_zstd(codec, bytes, length, max_length, out, error);
-    case SS_ENCODING_SNAPPY: return ss_snappy_decompress(bytes, length, max_length, out, error);
+    case SS_ENCODING_SNAPPY: return ss_snappy_decompress(&codec->snappy, bytes, length, max_length, out, error);
     case SS_N_ENCODINGS: break;
     }
     return fail(error, SS_ERR_UNSUPPORTED, 0, "encoding is not available");

@@ -3,6 +3,7 @@
  * somebody may look at are never dropped: errors, exceptions, links.
  */
 #include "core/bytes.h"
+#include "core/hash.h"
 #include "core/verdict.h"
 #include "ops/op.h"
 #include "otlp/table.h"
@@ -133,26 +134,69 @@ static unsigned rule_for(const low_value *self, const ss_table *table, uint32_t 
 
 /* ---------------------------------------------------------------- re-parenting */
 
+/* The dropped spans of a request. up: for each the index of a dropped ancestor, its own where it is the last. slots:
+ * 1 + index by trace and span id, open addressing. */
+typedef struct lineage {
+    const ss_table *table;
+    uint32_t *rows;
+    uint32_t *up;
+    uint32_t *slots;
+    uint32_t n;
+    uint32_t mask;
+    uint64_t seed;
+} lineage;
+
 /* A power of two, at most half full. */
 static uint32_t slots_for(uint32_t n_dropped) {
     return 1u << (33 - __builtin_clz(n_dropped | 1));
 }
 
-static uint32_t slot_of(uint64_t span_id, uint32_t mask) {
-    return (uint32_t)((span_id * 0x9e3779b97f4a7c15u) >> 32) & mask;
+/* The slot of the dropped span with this id in the trace of row, or the empty one where it would be. */
+static uint32_t find_slot(const lineage *l, uint32_t row, uint64_t span_id) {
+    const ss_table *table = l->table;
+    const uint8_t *trace_id = table->trace_id + (size_t)row * 16;
+    uint64_t halves[2];
+    memcpy(halves, trace_id, 16);
+    uint64_t hash = ss_hash_mix(ss_hash_mix(halves[0] ^ l->seed, halves[1]), span_id);
+    uint32_t slot = (uint32_t)hash & l->mask;
+    while (l->slots[slot]) {
+        uint32_t found = l->rows[l->slots[slot] - 1];
+        if (id_of(table->span_id, found) == span_id &&
+            memcmp(table->trace_id + (size_t)found * 16, trace_id, 16) == 0) {
+            break;
+        }
+        slot = (slot + 1) & l->mask;
+    }
+    return slot;
 }
 
-/* The dropped row with this span id in the trace of row, SS_NO_INDEX: none. slots: open addressing, 1 + row. */
-static uint32_t find_dropped(const ss_table *table, const uint32_t *slots, uint32_t mask, uint32_t row,
-                             uint64_t span_id) {
-    for (uint32_t slot = slot_of(span_id, mask); slots[slot]; slot = (slot + 1) & mask) {
-        uint32_t found = slots[slot] - 1;
-        if (id_of(table->span_id, found) == span_id &&
-            memcmp(table->trace_id + (size_t)found * 16, table->trace_id + (size_t)row * 16, 16) == 0) {
-            return found;
+/* The last dropped ancestor; the way there is halved for those who come after, so that no chain is walked twice. */
+static uint32_t last_dropped(uint32_t *up, uint32_t index) {
+    while (up[index] != index) {
+        up[index] = up[up[index]];
+        index = up[index];
+    }
+    return index;
+}
+
+static void trace_lineage(lineage *l) {
+    const ss_table *table = l->table;
+    memset(l->slots, 0, ((size_t)l->mask + 1) * sizeof *l->slots);
+    for (uint32_t i = 0; i < l->n; i++) {
+        uint64_t span_id = id_of(table->span_id, l->rows[i]);
+        l->up[i] = i;
+        if (span_id) { /* without one it is nobody's parent */
+            uint32_t slot = find_slot(l, l->rows[i], span_id);
+            l->slots[slot] = l->slots[slot] ? l->slots[slot] : i + 1;
         }
     }
-    return SS_NO_INDEX;
+    for (uint32_t i = 0; i < l->n; i++) {
+        uint64_t parent = id_of(table->parent_span_id, l->rows[i]);
+        uint32_t found = parent ? l->slots[find_slot(l, l->rows[i], parent)] : 0;
+        if (found) {
+            l->up[i] = last_dropped(l->up, found - 1); /* a ring closes in i itself, and ends there */
+        }
+    }
 }
 
 /* Write parent into the span: over the value where the field is there, which is where a parent was read. */
@@ -160,30 +204,16 @@ static ss_status set_parent(ss_table *table, uint32_t row, uint64_t parent) {
     uint32_t value = table->parent_offset[row];
     uint8_t bytes[8];
     memcpy(bytes, &parent, 8);
-    if (parent) {
-        return ss_table_edit(table, row, value, 8, bytes, 8);
+    if (!parent && table->bytes[value - 1] == 8) {
+        /* A root has no parent. The field stays, empty, since without it one before it would count again. */
+        return ss_table_edit(table, row, value - 1, 9, (const uint8_t *)"", 1);
     }
-    /* A root has no parent field. Tag and length before an 8-byte value are one byte each unless padded, and a padded
-     * prefix is left with an all-zero id, which means the same. */
-    const uint8_t prefix[] = {SS_SPAN_PARENT_SPAN_ID << 3 | SS_WIRE_BYTES, 8};
-    if (memcmp(table->bytes + value - 2, prefix, 2) == 0) {
-        return ss_table_edit(table, row, value - 2, 10, NULL, 0);
-    }
-    return ss_table_edit(table, row, value, 8, bytes, 8);
+    return ss_table_edit(table, row, value, 8, bytes, 8); /* a padded length is left with the all-zero id */
 }
 
 /* Children of dropped spans take the nearest kept ancestor of the request, or what the last dropped one had. */
-static ss_status reparent(low_value *self, ss_table *table, const uint32_t *dropped, uint32_t n_dropped,
-                          uint32_t *slots) {
-    uint32_t mask = slots_for(n_dropped) - 1;
-    memset(slots, 0, (mask + 1) * sizeof *slots);
-    for (uint32_t i = 0; i < n_dropped; i++) {
-        uint32_t slot = slot_of(id_of(table->span_id, dropped[i]), mask);
-        while (slots[slot]) {
-            slot = (slot + 1) & mask;
-        }
-        slots[slot] = dropped[i] + 1;
-    }
+static ss_status reparent(low_value *self, ss_table *table, lineage *l) {
+    trace_lineage(l);
     ss_status status = SS_OK;
     uint32_t moved = 0;
     for (uint32_t row = 0; row < table->n_rows && status == SS_OK; row++) {
@@ -191,17 +221,9 @@ static ss_status reparent(low_value *self, ss_table *table, const uint32_t *drop
         if (table->verdict[row] != SS_KEEP || !parent) {
             continue;
         }
-        uint64_t ancestor = parent;
-        /* A ring of dropped parents ends after as many steps as there are dropped spans. */
-        for (uint32_t steps = 0; ancestor && steps <= n_dropped; steps++) {
-            uint32_t found = find_dropped(table, slots, mask, row, ancestor);
-            if (found == SS_NO_INDEX) {
-                break;
-            }
-            ancestor = id_of(table->parent_span_id, found);
-        }
-        if (ancestor != parent) {
-            status = set_parent(table, row, ancestor);
+        uint32_t found = l->slots[find_slot(l, row, parent)];
+        if (found) {
+            status = set_parent(table, row, id_of(table->parent_span_id, l->rows[last_dropped(l->up, found - 1)]));
             moved++;
         }
     }
@@ -214,16 +236,16 @@ static ss_status reparent(low_value *self, ss_table *table, const uint32_t *drop
 static ss_status low_value_run(ss_op *op, ss_table *table, ss_verdict *verdict) {
     low_value *self = (low_value *)op;
     uint32_t counts[SS_LOW_VALUE_RULES_MAX] = {0};
-    uint32_t n_dropped = 0;
-    uint32_t *dropped = NULL;
+    lineage dropped = {.table = table, .seed = ss_hash_seed(self)};
     memo_entry slots[MEMO_SLOTS];
     memo_entry *memo = table->n_kept < MEMO_MIN_ROWS ? NULL : slots;
     if (memo) {
         memset(slots, 0xff, sizeof slots);
     }
     if (self->reparent) {
-        dropped = ss_table_scratch(table, ((size_t)table->n_rows + slots_for(table->n_rows)) * sizeof *dropped);
-        if (!dropped) {
+        size_t entries = 2 * (size_t)table->n_rows + slots_for(table->n_rows);
+        dropped.rows = ss_table_scratch(table, entries * sizeof *dropped.rows);
+        if (!dropped.rows) {
             return ss_refuse(verdict, "out of memory", 1000);
         }
     }
@@ -235,16 +257,21 @@ static ss_status low_value_run(ss_op *op, ss_table *table, ss_verdict *verdict) 
         if (rule) {
             counts[rule - 1]++;
             ss_table_drop(table, row);
-            if (dropped) {
-                dropped[n_dropped++] = row;
+            if (dropped.rows) {
+                dropped.rows[dropped.n++] = row;
             }
         }
     }
     for (uint32_t rule = 0; rule < SS_LOW_VALUE_RULES_MAX; rule++) {
         ss_op_count(op, table, rule, counts[rule]);
     }
-    if (n_dropped && table->n_kept && reparent(self, table, dropped, n_dropped, dropped + table->n_rows) != SS_OK) {
-        return ss_refuse(verdict, "out of memory", 1000);
+    if (dropped.n && table->n_kept) {
+        dropped.up = dropped.rows + table->n_rows;
+        dropped.slots = dropped.up + table->n_rows;
+        dropped.mask = slots_for(dropped.n) - 1;
+        if (reparent(self, table, &dropped) != SS_OK) {
+            return ss_refuse(verdict, "out of memory", 1000);
+        }
     }
     return SS_OK;
 }

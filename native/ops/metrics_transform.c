@@ -7,6 +7,7 @@
  * without points has no row here and passes as it is.
  */
 #include "core/bytes.h"
+#include "core/hash.h"
 #include "core/verdict.h"
 #include "ops/metrics_transform_pattern.h"
 #include "ops/metrics_transform_point.h"
@@ -617,8 +618,7 @@ ss_op *ss_metrics_transform_new(const ss_metrics_transform_config *config, ss_er
         return NULL;
     }
     self->op.vtable = &vtable;
-    /* Where memory lies is not the sender's to know, and the output does not depend on it. */
-    self->seed = (uint64_t)(uintptr_t)self * 0x9e3779b97f4a7c15u;
+    self->seed = ss_hash_seed(self);
     self->transforms = take_zeroed(&self->arena, config->n_transforms, sizeof *self->transforms);
     if (!self->transforms) {
         free_transform(&self->op);

@@ -9,6 +9,7 @@
  * if every point with a count has them, because half a sum is no sum.
  */
 #include "core/bytes.h"
+#include "core/hash.h"
 #include "ops/metrics_transform_point.h"
 #include "otlp_fields.h"
 
@@ -19,24 +20,19 @@ enum { MAX_BUCKETS = 160 };
 
 /* ---------------------------------------------------------------- identity */
 
-static uint64_t mix(uint64_t a, uint64_t b) {
-    __uint128_t product = (__uint128_t)(a ^ 0x9e3779b97f4a7c15u) * (b ^ 0xd6e8feb86659fd93u);
-    return (uint64_t)product ^ (uint64_t)(product >> 64);
-}
-
 static uint64_t hash_bytes(uint64_t hash, ss_bytes bytes) {
     const uint8_t *data = bytes.data;
     size_t left = bytes.length;
     uint64_t word;
     for (; left >= 8; left -= 8, data += 8) {
         memcpy(&word, data, 8);
-        hash = mix(hash ^ word, hash);
+        hash = ss_hash_mix(hash ^ word, hash);
     }
     word = 0;
     if (left) {
         memcpy(&word, data, left);
     }
-    return mix(hash ^ word, hash + bytes.length);
+    return ss_hash_mix(hash ^ word, hash + bytes.length);
 }
 
 /* Any total order will do. */
@@ -70,9 +66,9 @@ static ss_bytes value_of(const ss_attribute *attribute) {
 }
 
 static uint64_t identity_hash(const ss_points *points, const ss_point *point, uint64_t seed) {
-    uint64_t hash = mix(seed, point->time_unix_nano);
+    uint64_t hash = ss_hash_mix(seed, point->time_unix_nano);
     if (points->is_delta) {
-        hash = mix(hash, point->start_time_unix_nano);
+        hash = ss_hash_mix(hash, point->start_time_unix_nano);
     }
     for (uint32_t i = 0; i < point->n_attributes; i++) {
         hash = hash_bytes(hash, point->attributes[i].key);
@@ -103,7 +99,7 @@ static uint64_t shape_hash(const ss_distribution *d, uint64_t hash) {
     }
     uint64_t threshold;
     memcpy(&threshold, &d->zero_threshold, sizeof threshold);
-    return hash_bytes(mix(hash ^ threshold, d->bucket_counts.bytes.length), d->explicit_bounds.bytes);
+    return hash_bytes(ss_hash_mix(hash ^ threshold, d->bucket_counts.bytes.length), d->explicit_bounds.bytes);
 }
 
 static bool same_shape(const ss_distribution *a, const ss_distribution *b) {

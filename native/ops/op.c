@@ -32,11 +32,11 @@ void ss_op_count(ss_op *op, ss_table *table, uint32_t index, uint32_t items) {
     own->tallies[own->n_tallies++] = (ss_tally){op, index, items};
 }
 
-void ss_op_settle_counts(ss_table *table, bool taken) {
+void ss_op_settle_counts(ss_table *table, uint32_t first, bool taken) {
     struct ss_table_private *own = table->private_state;
-    for (uint32_t i = 0; taken && i < own->n_tallies; i++) {
+    for (uint32_t i = first; taken && i < own->n_tallies; i++) {
         ss_op *op = own->tallies[i].op;
         __atomic_fetch_add(&op->counters[own->tallies[i].index], own->tallies[i].items, __ATOMIC_RELAXED);
     }
-    own->n_tallies = 0;
+    own->n_tallies = first;
 }

@@ -35,8 +35,9 @@ struct ss_op {
  * refused further on, since the client will send it again. */
 void ss_op_count(ss_op *op, ss_table *table, uint32_t index, uint32_t items);
 
-/* Add what was counted on table to the ops, or forget it. */
-void ss_op_settle_counts(ss_table *table, bool taken);
+/* Add what was counted on table to the ops, or forget it: the tallies from first on. Pipelines that follow one another
+ * on one untouched table each settle their own. */
+void ss_op_settle_counts(ss_table *table, uint32_t first, bool taken);
 
 /* What a pipeline calls: runs the op and counts what came to it and what it kept. */
 static inline ss_status ss_op_run(ss_op *op, ss_table *table, ss_verdict *verdict) {

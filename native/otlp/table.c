@@ -140,7 +140,6 @@ void ss_table_recount(ss_table *table) {
 
 void ss_table_reset(ss_table *table) {
     struct ss_table_private *own = table->private_state;
-    own->n_tallies = 0;
     if (table->n_kept != table->n_rows) {
         memset(table->verdict, SS_KEEP, table->n_rows);
         table->n_kept = table->n_rows;

@@ -91,7 +91,8 @@ static ss_status fanout_consume(ss_consumer *consumer, ss_worker *worker, const 
     ss_view settled;
     ss_frame *frame;
     ss_status result = ss_view_settle(worker, view, &settled, &frame, verdict);
-    for (size_t i = 0; result != SS_ERR_MALFORMED && result != SS_ERR_NO_MEMORY && i < self->n_outputs; i++) {
+    size_t n_outputs = result == SS_OK ? self->n_outputs : 0; /* without a table there is nothing to hand out */
+    for (size_t i = 0; i < n_outputs; i++) {
         ss_verdict own = {0};
         ss_status status = ss_consume(self->outputs[i], worker, &settled, &own);
         ss_table_reset(settled.table);

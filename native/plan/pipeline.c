@@ -36,13 +36,14 @@ static ss_status run_rewritten(pipeline *self, size_t index, ss_worker *worker, 
 
 static ss_status run_ops(pipeline *self, size_t index, ss_worker *worker, const ss_view *view, ss_verdict *verdict) {
     ss_table *table = view->table;
+    const uint32_t first_tally = table->private_state->n_tallies;
     ss_status status = SS_OK;
     uint32_t edited = 0;
     for (; status == SS_OK && index < self->n_ops && table->n_kept; index++) {
         ss_op *op = self->ops[index];
         if (edited & op->vtable->reads) {
             status = run_rewritten(self, index, worker, view, verdict);
-            ss_op_settle_counts(table, status == SS_OK);
+            ss_op_settle_counts(table, first_tally, status == SS_OK);
             return status;
         }
         status = ss_op_run(op, table, verdict);
@@ -56,7 +57,7 @@ static ss_status run_ops(pipeline *self, size_t index, ss_worker *worker, const 
             __atomic_fetch_add(&self->outgoing_items, kept.n_items, __ATOMIC_RELAXED);
         }
     }
-    ss_op_settle_counts(table, status == SS_OK);
+    ss_op_settle_counts(table, first_tally, status == SS_OK);
     return status;
 }
 

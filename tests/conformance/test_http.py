@@ -69,6 +69,10 @@ def _encoded(encoding: str, *, json: bool = False) -> tuple[tuple[str, str], ...
     return (JSON if json else PROTOBUF, ("Content-Encoding", encoding))
 
 
+def _media_type(name: str) -> tuple[tuple[str, str], ...]:
+    return (("Content-Type", name),)
+
+
 def _refused(name: str, body: Callable[[], bytes], pattern: str, encoding: str = "") -> Case:
     headers = _encoded(encoding) if encoding else (PROTOBUF,)
     return Case(name, body, 400, pattern, headers=headers)
@@ -181,9 +185,9 @@ CASES = [
     _refused("truncated snappy", lambda: bodies.snappy_block(GOLDEN_TRACES)[:-1], r".", "snappy"),
     Case("GET", bytes, 405, _METHODS, content_type="text/plain", method="GET"),
     Case("PUT", _golden, 405, _METHODS, content_type="text/plain", method="PUT"),
-    Case("text/plain", _golden, 415, _MEDIA_TYPES, content_type="text/plain", headers=(("Content-Type", "text/plain"),)),
+    Case("text/plain", _golden, 415, _MEDIA_TYPES, content_type="text/plain", headers=_media_type("text/plain")),
     Case("no content type", _golden, 415, _MEDIA_TYPES, content_type="text/plain", headers=()),
-    Case("application/grpc", _golden, 415, _MEDIA_TYPES, content_type="text/plain", headers=(("Content-Type", "application/grpc"),)),
+    Case("gRPC", _golden, 415, _MEDIA_TYPES, content_type="text/plain", headers=_media_type("application/grpc")),
     Case("unknown path", _golden, 404, _NOT_FOUND, content_type="text/plain", path="/v1/profiles"),
     Case("path with a slash more", _golden, 404, _NOT_FOUND, content_type="text/plain", path="/v1/traces/"),
     Case("root", _golden, 404, _NOT_FOUND, content_type="text/plain", path="/"),

@@ -63,7 +63,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         ss_buffer out = {0};
         ss_table *again = ss_table_new();
         require(again && op->vtable->run(op, table, &verdict) == SS_OK);
-        ss_op_settle_counts(table, true);
+        ss_op_settle_counts(table, 0, true);
         uint64_t gone = ss_op_counter(op, SS_METRICS_TRANSFORM_DELETED);
         gone += ss_op_counter(op, SS_METRICS_TRANSFORM_MERGED);
         require(table->n_kept + gone == table->n_rows);

@@ -35,7 +35,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         require(op->vtable->run(op, table, &verdict) == SS_OK);
         uint32_t n_kept = table->n_kept;
         require(ss_emit(table, 0, table->n_rows, &out) == SS_OK);
-        ss_op_settle_counts(table, true);
+        ss_op_settle_counts(table, 0, true);
         require(ss_scan(config.signal, out.data, out.length, table, &error) == SS_OK);
         require(table->n_rows == n_kept);
     }

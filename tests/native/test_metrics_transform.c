@@ -96,7 +96,7 @@ static ss_status apply(ss_op *op, const ss_buffer *request, ss_buffer *out) {
     if (status == SS_OK) {
         status = op->vtable->run(op, table, &verdict);
         CHECK(status == SS_OK);
-        ss_op_settle_counts(table, true);
+        ss_op_settle_counts(table, 0, true);
         CHECK(ss_emit(table, 0, table->n_rows, out) == SS_OK);
     }
     ss_table_free(table);

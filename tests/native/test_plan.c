@@ -312,7 +312,60 @@ static void test_refused_request_leaves_no_count(void) {
     ss_buffer_free(&request);
 }
 
+/* Two outputs behind a pipeline that drops nothing share its table: its counts come once, and not from a refusal. */
+static void test_fanout_keeps_the_counts_of_the_pipeline_before_it(void) {
+    ss_error error;
+    ss_verdict verdict;
+    ss_runtime *runtime = ss_runtime_new();
+    ss_worker *worker = ss_worker_new(runtime);
+    ss_op *first = ss_memory_limiter_new(runtime, 1 << 30, &error);
+    ss_op *behind = ss_memory_limiter_new(runtime, 1 << 30, &error);
+    ss_consumer *queue = ss_queue_new(runtime, SS_SIGNAL_TRACES, SS_SIZER_REQUESTS, 1, false, &error);
+    ss_consumer *discard = ss_discard_new(SS_SIGNAL_TRACES);
+    ss_consumer *outputs[] = {ss_pipeline_new(SS_SIGNAL_TRACES, &behind, 1, discard), queue};
+    ss_consumer *fanout = ss_fanout_new(SS_SIGNAL_TRACES, outputs, 2);
+    ss_consumer *pipeline = ss_pipeline_new(SS_SIGNAL_TRACES, &first, 1, fanout);
+    ss_buffer request = make_request(3);
+
+    CHECK_EQUAL(SS_OK, ss_consumer_push(pipeline, worker, request.data, request.length, &verdict));
+    CHECK_EQUAL(3, ss_op_counter(first, SS_MEMORY_LIMITER_ACCEPTED));
+    CHECK_EQUAL(3, ss_op_outgoing_items(first));
+    CHECK_EQUAL(3, ss_op_counter(behind, SS_MEMORY_LIMITER_ACCEPTED));
+    CHECK_EQUAL(SS_ERR_REFUSED, ss_consumer_push(pipeline, worker, request.data, request.length, &verdict));
+    CHECK_EQUAL(3, ss_op_counter(first, SS_MEMORY_LIMITER_ACCEPTED)); /* the queue was full */
+    CHECK_EQUAL(6, ss_op_counter(behind, SS_MEMORY_LIMITER_ACCEPTED)); /* its output took them */
+
+    ss_consumer_free(pipeline);
+    ss_consumer_free(fanout);
+    ss_consumer_free(outputs[0]);
+    ss_consumer_free(queue);
+    ss_consumer_free(discard);
+    ss_op_free(first);
+    ss_op_free(behind);
+    ss_worker_free(worker);
+    ss_runtime_free(runtime);
+    ss_buffer_free(&request);
+}
+
+/* A fan-out behind a batch is handed bytes without a table: where they cannot be read it refuses them. */
+static void test_fanout_refuses_what_it_cannot_read(void) {
+    ss_verdict verdict = {0};
+    ss_runtime *runtime = ss_runtime_new();
+    ss_worker *worker = ss_worker_new(runtime);
+    ss_consumer *discard = ss_discard_new(SS_SIGNAL_TRACES);
+    ss_consumer *fanout = ss_fanout_new(SS_SIGNAL_TRACES, &discard, 1);
+    const ss_view too_long = {SS_SIGNAL_TRACES, (const uint8_t *)"", (size_t)INT32_MAX + 1, 1, NULL};
+    CHECK_EQUAL(SS_ERR_ARGUMENT, ss_consume(fanout, worker, &too_long, &verdict));
+    CHECK_EQUAL(0, ss_discard_items(discard));
+    ss_consumer_free(fanout);
+    ss_consumer_free(discard);
+    ss_worker_free(worker);
+    ss_runtime_free(runtime);
+}
+
 int main(void) {
+    test_fanout_keeps_the_counts_of_the_pipeline_before_it();
+    test_fanout_refuses_what_it_cannot_read();
     test_receiver_routes_and_counts();
     test_batch_sizes();
     test_batch_refuses_instead_of_losing();

@@ -120,7 +120,7 @@ static void run(record *r, ss_op *op) {
     CHECK_EQUAL(1, table->n_rows);
     CHECK_EQUAL(SS_OK, op->vtable->run(op, table, &verdict));
     CHECK_EQUAL(SS_CODE_OK, verdict.code);
-    ss_op_settle_counts(table, true);
+    ss_op_settle_counts(table, 0, true);
     r->kept = table->verdict[0] == SS_KEEP;
     r->untouched = ss_table_is_untouched(table);
     CHECK_EQUAL(r->kept, table->n_kept);
