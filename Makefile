@@ -50,7 +50,7 @@ $(VENV)/.built: $(VENV)/.packages pyproject.toml $(NATIVE)
 FLAGS-release := -DCMAKE_BUILD_TYPE=Release
 FLAGS-asan := -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG='-O1 -g' -DSPANSIEVE_SANITIZE=address,undefined
 FLAGS-tsan := -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG='-O1 -g' -DSPANSIEVE_SANITIZE=thread
-ONLY-tsan := -R '^test_(client|plan|server)$$'
+ONLY-tsan = -R "^($$(grep -l pthread.h tests/native/test_*.c | xargs -n 1 basename -s .c | paste -s -d '|'))$$"
 
 export ASAN_OPTIONS := detect_leaks=1
 export UBSAN_OPTIONS := halt_on_error=1:print_stacktrace=1
