@@ -12,8 +12,9 @@
 #include <string.h>
 #include <time.h>
 
-/* READY_MAX: batches that may wait for a slow output before requests are refused. */
-enum { READY_MAX = 2, RETRY_FIRST_NS = 5000000, RETRY_LAST_NS = 200000000, REFUSAL_RETRY_MS = 1000 };
+/* READY_MAX: batches that may wait for an output that refuses before requests are refused, too. READY_BYTES_MAX: what
+ * may wait where no output refuses, and only the thread is late: after a burst, or on a busy machine. */
+enum { READY_MAX = 2, READY_BYTES_MAX = 64 << 20, RETRY_FIRST_NS = 5000000, RETRY_LAST_NS = 200000000, REFUSAL_RETRY_MS = 1000 };
 
 typedef enum trigger { TRIGGER_SIZE, TRIGGER_TIMEOUT, TRIGGER_BYTES, TRIGGER_DRAIN } trigger;
 
@@ -37,6 +38,8 @@ typedef struct batch {
     gathered *ready; /* oldest first */
     gathered **ready_end;
     uint32_t n_ready;
+    size_t n_ready_bytes;
+    bool is_held_up; /* an output refuses the oldest */
     uint64_t deadline_ns; /* when active must go */
     uint64_t give_up_ns;  /* draining: when to stop trying; 0: not draining */
     bool is_finished;
@@ -70,6 +73,7 @@ static ss_status seal(batch *self, trigger why) {
     *self->ready_end = sealed;
     self->ready_end = &sealed->next;
     self->n_ready++;
+    self->n_ready_bytes += sealed->bytes.length;
     self->stats.size_trigger_send += why == TRIGGER_SIZE;
     self->stats.timeout_trigger_send += why == TRIGGER_TIMEOUT;
     self->stats.bytes_trigger_send += why == TRIGGER_BYTES;
@@ -196,7 +200,7 @@ static ss_status batch_consume(ss_consumer *consumer, ss_worker *worker, const s
         pthread_mutex_lock(&self->lock);
         if (self->give_up_ns) {
             status = ss_refuse(verdict, "collector is shutting down", REFUSAL_RETRY_MS);
-        } else if (self->n_ready >= READY_MAX) {
+        } else if (self->n_ready >= READY_MAX && (self->is_held_up || self->n_ready_bytes >= READY_BYTES_MAX)) {
             status = ss_refuse(verdict, "batches are waiting: sending queue is full", REFUSAL_RETRY_MS);
         } else if ((status = take(self, view)) != SS_OK) {
             status = ss_refuse(verdict, "out of memory", REFUSAL_RETRY_MS);
@@ -225,6 +229,7 @@ static void pass_on(batch *self) {
                 break;
             }
             pthread_mutex_lock(&self->lock);
+            self->is_held_up = true;
             bool gives_up = status != SS_ERR_REFUSED || (self->give_up_ns && now_ns() >= self->give_up_ns);
             if (!gives_up) {
                 wait_until(self, now_ns() + pause_ns);
@@ -237,9 +242,12 @@ static void pass_on(batch *self) {
             pause_ns = pause_ns * 2 < RETRY_LAST_NS ? pause_ns * 2 : RETRY_LAST_NS;
         }
     }
-    ss_runtime_account(self->runtime, -(int64_t)full->bytes.length);
+    size_t length = full->bytes.length;
+    ss_runtime_account(self->runtime, -(int64_t)length);
     ss_runtime_give_buffer(self->runtime, full->bytes);
     pthread_mutex_lock(&self->lock);
+    self->is_held_up = false;
+    self->n_ready_bytes -= length;
     self->stats.pending_items -= full->n_items;
     self->stats.failed_items += failed;
     self->stats.sent_items += full->n_items - failed;

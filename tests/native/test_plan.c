@@ -141,14 +141,8 @@ static void test_batch_sizes(void) {
         ss_buffer request = make_request(c->spans);
         ss_batch_stats stats;
         for (uint32_t n = 0; n < c->requests; n++) {
-            /* Bounded, since a batch may be refused while two wait for its thread. */
-            for (int tries = 0; ss_consumer_push(batch, worker, request.data, request.length, &verdict) != SS_OK;
-                 tries++) {
-                CHECK(tries < 100000);
-                if (tries == 100000) {
-                    break;
-                }
-            }
+            /* However late the batch's thread is: nothing behind it refuses. */
+            CHECK_EQUAL(SS_OK, ss_consumer_push(batch, worker, request.data, request.length, &verdict));
         }
         CHECK_EQUAL(SS_OK, ss_batch_drain(batch, never));
         ss_batch_read_stats(batch, &stats);
@@ -169,7 +163,7 @@ static void test_batch_sizes(void) {
     }
 }
 
-/* A full queue behind a batch: requests are refused once two batches wait, and none that was taken is lost. */
+/* A full queue behind a batch: requests are refused while two batches wait for it, and none that was taken is lost. */
 static void test_batch_refuses_instead_of_losing(void) {
     ss_error error;
     ss_verdict verdict;
@@ -189,7 +183,6 @@ static void test_batch_refuses_instead_of_losing(void) {
         taken += status == SS_OK ? 10 : 0;
         refused += status != SS_OK;
         CHECK(status == SS_OK || verdict.code == SS_CODE_UNAVAILABLE);
-        CHECK(ss_runtime_in_flight_bytes(runtime) <= 6 * request.length);
         if (i % 7 == 0) {
             received += drain_items(queue, &batches, &largest);
         }
