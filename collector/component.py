@@ -152,7 +152,8 @@ class Component(Protocol):
         """Finish what was taken in and stop, within deadline_s seconds."""
 
     def samples(self) -> Iterable[Sample]:
-        """Return the component's own metrics as they are now."""
+        """Return the component's own metrics as they are now; none where a subclass says nothing else."""
+        return ()
 
 
 class OpProcessor(Component, Protocol):
