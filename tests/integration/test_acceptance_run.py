@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import os
 import signal
 import socket
 import threading
@@ -19,6 +20,7 @@ from tests.integration.load import Backend, Load, Sender, total
 
 TRANSPORTS = ["native", "grpcio"] if has_net() else ["grpcio"]
 RETRY = {"initial_interval": "20ms", "max_interval": "100ms", "max_elapsed_time": 0}
+IS_SANITIZED = "libasan" in os.environ.get("LD_PRELOAD", "")
 WAITING = ("spansieve_processor_pending_items", "otelcol_exporter_queue_size")
 GONE = (
     "spansieve_processor_dropped_items",
@@ -155,7 +157,7 @@ def test_outage_of_the_backend_pushes_back_and_loses_nothing(tmp_path: Path) -> 
             assert b"google.rpc.RetryInfo" in dict(refusal.trailing_metadata())["grpc-status-details-bin"]
             before = spansieve.peak_rss_bytes()
             load.wait_for(1000)
-            assert spansieve.peak_rss_bytes() - before < 4 << 20
+            assert IS_SANITIZED or spansieve.peak_rss_bytes() - before < 4 << 20
             n_before = backend.n_spans
             backend.start()
             wait_for(lambda: backend.n_spans > n_before + 200)
@@ -184,6 +186,7 @@ def test_capture_in_one_request_leaves_in_messages_that_every_server_takes(
             assert max(backend.sizes) < 4 << 20
 
 
+@pytest.mark.skipif(IS_SANITIZED, reason="the resident set is mostly the sanitizer's")
 def test_memory_limiter_refuses_until_there_is_room(tmp_path: Path) -> None:
     """While the backend hangs, requests are refused with a delay; then all that was taken arrives."""
     ends = threading.Event()
