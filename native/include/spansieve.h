@@ -363,12 +363,15 @@ uint64_t ss_discard_items(const ss_consumer *discard);
 
 /* Gather requests until a count, a size or a time is reached; pass batches on from a thread of its own.
  * A batch that an output refuses is kept and tried again; meanwhile at most one more batch is gathered and
- * then requests are refused, so nothing acknowledged is lost. */
+ * then requests are refused, so nothing acknowledged is lost.
+ * Splitting repeats resource and scope in each batch. A request that would grow 16-fold by that, and by more than
+ * 64 MiB, is split no further: its rest is one batch. */
 typedef struct ss_batch_config {
     uint64_t timeout_ns;          /* 0: pass on at once */
     uint32_t send_batch_size;     /* items that trigger a batch; 0: no count trigger */
     uint32_t send_batch_max_size; /* items at most in a batch; 0: no limit */
-    uint32_t send_batch_max_bytes; /* bytes at most in a batch, unless one item alone is larger; 0: no limit */
+    uint32_t send_batch_max_bytes; /* bytes at most in a batch, unless one item alone is larger, or the messages
+                                      around it are, which are then not repeated for each item; 0: no limit */
 } ss_batch_config;
 typedef struct ss_batch_stats {
     uint64_t size_trigger_send;
