@@ -404,6 +404,7 @@ typedef struct ss_queue_item {
     uint64_t n_items;
     void *handle;
 } ss_queue_item;
+/* block_on_overflow: wait up to a second for room before refusing. */
 ss_consumer *ss_queue_new(ss_runtime *runtime, ss_signal signal, ss_queue_sizer sizer, uint64_t capacity,
                           bool block_on_overflow, ss_error *error);
 /* Wait for a request: SS_OK, SS_ERR_TIMEOUT, or SS_ERR_CLOSED once closed and empty. Any thread. */

@@ -4,13 +4,13 @@
  * another of its type is their merge. Source: semantics of the Collector's batch processor, with a size in bytes beside
  * the count and without its losses.
  */
+#include "core/clock.h"
 #include "otlp/table.h"
 #include "plan/consumer.h"
 #include "core/verdict.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* READY_MAX: batches that may wait for a slow output before requests are refused. */
 enum { READY_MAX = 2, RETRY_FIRST_NS = 5000000, RETRY_LAST_NS = 200000000, REFUSAL_RETRY_MS = 1000 };
@@ -55,14 +55,8 @@ typedef struct batch {
     ss_consumer *outputs[];
 } batch;
 
-static uint64_t now_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 static void wait_until(batch *self, uint64_t deadline_ns) {
-    struct timespec at = {(time_t)(deadline_ns / 1000000000u), (long)(deadline_ns % 1000000000u)};
+    struct timespec at = ss_clock_timespec(deadline_ns);
     pthread_cond_timedwait(&self->work, &self->lock, &at);
 }
 
@@ -110,7 +104,7 @@ static ss_status gather(batch *self, const ss_view *view, uint32_t first, uint32
     ss_runtime_account(self->runtime, (int64_t)(self->active.bytes.length - before));
     self->gathered_bytes += self->active.bytes.length - before;
     if (!self->active.n_items) {
-        self->deadline_ns = now_ns() + self->config.timeout_ns;
+        self->deadline_ns = ss_clock_deadline(self->config.timeout_ns);
         pthread_cond_signal(&self->work);
     }
     self->active.n_items += n_items;
@@ -317,9 +311,9 @@ static void pass_on(batch *self) {
                 break;
             }
             pthread_mutex_lock(&self->lock);
-            bool gives_up = status != SS_ERR_REFUSED || (self->give_up_ns && now_ns() >= self->give_up_ns);
+            bool gives_up = status != SS_ERR_REFUSED || (self->give_up_ns && ss_clock_ns() >= self->give_up_ns);
             if (!gives_up) {
-                wait_until(self, now_ns() + pause_ns);
+                wait_until(self, ss_clock_deadline(pause_ns));
             }
             pthread_mutex_unlock(&self->lock);
             if (gives_up) {
@@ -347,7 +341,7 @@ static void *run(void *argument) {
     batch *self = argument;
     pthread_mutex_lock(&self->lock);
     for (;;) {
-        bool is_due = self->active.n_items && (self->give_up_ns || now_ns() >= self->deadline_ns);
+        bool is_due = self->active.n_items && (self->give_up_ns || ss_clock_ns() >= self->deadline_ns);
         if (self->ready) {
             pass_on(self);
         } else if (is_due) {
@@ -372,7 +366,7 @@ ss_status ss_batch_drain(ss_consumer *consumer, uint64_t timeout_ns) {
     batch *self = (batch *)consumer;
     pthread_mutex_lock(&self->lock);
     if (!self->give_up_ns) {
-        self->give_up_ns = now_ns() + timeout_ns + 1;
+        self->give_up_ns = ss_clock_deadline(timeout_ns);
         pthread_cond_signal(&self->work);
     }
     while (!self->is_finished) {

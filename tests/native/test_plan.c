@@ -311,6 +311,38 @@ static void *push_until_stopped(void *argument) {
     return NULL;
 }
 
+/* A batch in front of a queue that waits for room: with nobody to empty it the drain still ends, and says that it
+ * lost what it had. A drain without a limit, and a pop without one, wait. */
+static void test_drain_ends_before_a_queue_that_blocks(void) {
+    ss_error error;
+    ss_verdict verdict;
+    const ss_batch_config config = {0, 0, 0, 0};
+    ss_runtime *runtime = ss_runtime_new();
+    ss_worker *worker = ss_worker_new(runtime);
+    ss_consumer *queue = ss_queue_new(runtime, SS_SIGNAL_TRACES, SS_SIZER_REQUESTS, 1, true, &error);
+    ss_consumer *batch = ss_batch_new(runtime, SS_SIGNAL_TRACES, &config, &queue, 1, &error);
+    ss_buffer request = make_request(3);
+    ss_batch_stats stats;
+    ss_queue_item item;
+    CHECK_EQUAL(SS_OK, ss_consumer_push(batch, worker, request.data, request.length, &verdict));
+    CHECK_EQUAL(SS_OK, ss_queue_pop(queue, UINT64_MAX, &item)); /* keeps its place */
+    CHECK_EQUAL(SS_OK, ss_consumer_push(batch, worker, request.data, request.length, &verdict));
+    CHECK_EQUAL(SS_ERR_TIMEOUT, ss_batch_drain(batch, 1));
+    ss_batch_read_stats(batch, &stats);
+    CHECK_EQUAL(3, stats.sent_items);
+    CHECK_EQUAL(3, stats.failed_items);
+    ss_queue_done(queue, &item);
+    ss_consumer_free(batch);
+    batch = ss_batch_new(runtime, SS_SIGNAL_TRACES, &config, &queue, 1, &error);
+    CHECK_EQUAL(SS_OK, ss_consumer_push(batch, worker, request.data, request.length, &verdict));
+    CHECK_EQUAL(SS_OK, ss_batch_drain(batch, UINT64_MAX));
+    ss_consumer_free(batch);
+    ss_consumer_free(queue);
+    ss_worker_free(worker);
+    ss_runtime_free(runtime);
+    ss_buffer_free(&request);
+}
+
 /* Routes are swapped and old graphs freed while three threads push: every span taken is counted exactly once. */
 static void test_reload_under_load(void) {
     enum { THREADS = 3, RELOADS = 60 };
@@ -451,6 +483,7 @@ int main(void) {
     test_batch_bounds_the_cost_of_splitting();
     test_batch_refuses_instead_of_losing();
     test_refused_request_leaves_no_count();
+    test_drain_ends_before_a_queue_that_blocks();
     test_reload_under_load();
     return check_finish();
 }
