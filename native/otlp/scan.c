@@ -12,7 +12,9 @@
 
 #include <stdlib.h>
 
-enum { FIRST_NODES = 16, ROWS_MAX = 1 << 28 };
+/* A row of two bytes takes 60 times that in the table, a container 25 times: their number bounds what a small message
+ * can make of the memory. */
+enum { FIRST_NODES = 16, ROWS_MAX = 1 << 22, NODES_MAX = 1 << 22 };
 
 typedef struct scan {
     ss_table *table;
@@ -40,6 +42,10 @@ static uint32_t open_node(scan *s, uint32_t parent, uint32_t level, const uint8_
     struct ss_table_private *own = s->table->private_state;
     if (own->n_nodes == own->node_capacity) {
         uint32_t capacity = own->node_capacity ? own->node_capacity * 2 : FIRST_NODES;
+        if (own->n_nodes >= NODES_MAX) {
+            fail(s, tag, SS_ERR_LIMIT, "too many containers");
+            return SS_NO_INDEX;
+        }
         ss_node *nodes = realloc(own->nodes, capacity * sizeof *nodes);
         if (!nodes) {
             fail(s, tag, SS_ERR_NO_MEMORY, "out of memory");
