@@ -665,6 +665,7 @@ ss_status ss_scan(ss_signal signal, const uint8_t *bytes, size_t length, ss_tabl
         *error = (ss_error){SS_ERR_ARGUMENT, 0, "signal or length out of range"};
         return SS_ERR_ARGUMENT;
     }
+    bytes = length ? bytes : (const uint8_t *)""; /* an empty buffer may have no memory */
     ss_table_begin(table, signal, bytes, length);
     scan s = {.table = table, .bytes = bytes, .resource_index = SS_NO_INDEX, .scope_index = SS_NO_INDEX};
     if (!scan_container(&s, SS_NO_INDEX, 0, bytes, bytes, (ss_reader){bytes, bytes + length})) {
