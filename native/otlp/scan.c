@@ -230,7 +230,7 @@ static inline bool read_attribute(scan *s, ss_reader *reader, const uint8_t *tag
     if (__builtin_expect(reader->pos - body < KEY + 3, 0)) {
         return true; /* too short to hold that key */
     }
-    if (__builtin_expect(body[0] < 0x80 && body[1] == TAG(SS_KEY_VALUE_KEY, SS_WIRE_BYTES), 1)) {
+    if (__builtin_expect(body[0] < 0x80 && body[1] == TAG(SS_KEY_VALUE_KEY, SS_WIRE_BYTES) && body[2] < 0x80, 1)) {
         if (__builtin_expect(body[2] == KEY, 0) && memcmp(body + 3, priority, KEY) == 0) {
             c->marks |= SS_MARK_PRIORITY;
         }
