@@ -1,23 +1,126 @@
 # Two commands do everything on a fresh machine: `make demo` and `make test`.
 PYTHON ?= python3
+SECONDS ?= 15
+MINUTES ?= 1
+FUZZ ?= $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
+
 VENV := .venv
 BIN := $(VENV)/bin
 BUILD := build
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --root-user-action ignore
+CMAKE := $(BIN)/cmake -S native -G Ninja -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python
+QUIETLY = >$(BUILD)/$(@F).log 2>&1 || { cat $(BUILD)/$(@F).log; exit 1; }
 
+C_FILES := $(shell find native tests bench -name '*.[ch]')
 NATIVE := $(shell find native proto -name '*.[ch]' -o -name CMakeLists.txt -o -name '*.py')
+PYTHON_FILES := collector deploy tests bench proto
 
-.PHONY: setup build test clean
+.PHONY: build demo test test-native test-python test-asan lint format bench fuzz clean
+
+demo: build
+	@$(BIN)/python -m deploy.demo --seconds $(SECONDS)
+
+test: test-native test-asan test-python
+
+# ------------------------------------------------------------------------------------------------------------- build
 
 build: $(VENV)/.built
 
-$(VENV)/.python: pyproject.toml
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check 'scikit-build-core>=0.11' 'cffi>=2.1' cmake ninja 'opentelemetry-proto>=1.30'
-	touch $@
+$(BUILD)/.libraries: deploy/libraries.sh
+	@deploy/libraries.sh $(PYTHON)
+	@mkdir -p $(BUILD) && touch $@
 
-$(VENV)/.built: $(VENV)/.python pyproject.toml $(NATIVE)
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation -e '.[dev]'
-	touch $@
+$(VENV)/.packages: pyproject.toml $(BUILD)/.libraries
+	@echo "installing Python packages into $(VENV) ..."
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python deploy/requirements.py >$(BUILD)/requirements.txt
+	@$(PIP) -r $(BUILD)/requirements.txt
+	@touch $@
+
+$(VENV)/.built: $(VENV)/.packages pyproject.toml $(NATIVE)
+	@echo "building the native library ..."
+	@$(PIP) --no-build-isolation --no-deps -e .
+	@$(BIN)/python -m compileall -q collector
+	@touch $@
+
+# ------------------------------------------------------------------------------------------------------------- tests
+
+# The C tests, and the fuzz targets on their corpora: as shipped, with ASan and UBSan, and the concurrent ones with TSan.
+FLAGS-release := -DCMAKE_BUILD_TYPE=Release
+FLAGS-asan := -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG='-O1 -g' -DSPANSIEVE_SANITIZE=address,undefined
+FLAGS-tsan := -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG='-O1 -g' -DSPANSIEVE_SANITIZE=thread
+ONLY-tsan := -R '^test_(client|plan|server)$$'
+
+export ASAN_OPTIONS := detect_leaks=1
+export UBSAN_OPTIONS := halt_on_error=1:print_stacktrace=1
+export TSAN_OPTIONS := halt_on_error=1
+
+test-native: test-native-release test-native-asan test-native-tsan
+
+test-native-%: build
+	@echo "testing the native library ($*) ..."
+	@$(CMAKE) -B $(BUILD)/$* -DSPANSIEVE_TESTS=ON $(FLAGS-$*) $(QUIETLY)
+	@$(BIN)/cmake --build $(BUILD)/$* $(QUIETLY)
+	@$(BIN)/ctest --test-dir $(BUILD)/$* --output-on-failure --parallel 2 $(ONLY-$*) $(QUIETLY)
+	@grep 'tests passed' $(BUILD)/$(@F).log
+
+test-python: build
+	@$(BIN)/python -m pytest
+
+# The tests over real sockets once more, with the extension built with ASan and UBSan. The second environment is
+# an overlay on the first one: only the extension differs. CPython keeps memory until it exits, so leaks are for the C tests.
+ASAN := $(BUILD)/asan-python
+
+$(ASAN)/.built: $(VENV)/.built
+	@echo "building the native library with ASan and UBSan ..."
+	@test -x $(ASAN)/bin/python || $(BIN)/python -m venv --without-pip $(ASAN)
+	@$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
+		>"$$($(ASAN)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/base.pth"
+	@$(BIN)/python -m pip --python $(ASAN)/bin/python install --quiet --disable-pip-version-check \
+		--root-user-action ignore --no-build-isolation --no-deps -e . \
+		-C build-dir=$(BUILD)/asan-extension -C cmake.build-type=RelWithDebInfo \
+		-C cmake.define.SPANSIEVE_SANITIZE=address,undefined
+	@touch $@
+
+test-asan: $(ASAN)/.built
+	@echo "testing over sockets with ASan and UBSan ..."
+	@LD_PRELOAD=$$($(CC) -print-file-name=libasan.so) PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0 \
+		$(ASAN)/bin/python -m pytest -q -p no:cacheprovider tests/integration tests/conformance
+
+# -------------------------------------------------------------------------------------------------------------- lint
+
+lint: build
+	@echo "linting ..."
+	@$(BIN)/ruff check --quiet $(PYTHON_FILES)
+	@$(BIN)/ruff format --quiet --check $(PYTHON_FILES)
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+	@$(BIN)/interrogate --quiet collector deploy bench proto
+	@$(BIN)/interrogate --quiet --whitelist-regex '^test_' tests
+	@$(BIN)/clang-format --dry-run -Werror $(C_FILES)
+	@$(CMAKE) -B $(BUILD)/lint -DSPANSIEVE_WERROR=ON $(QUIETLY)
+	@$(BIN)/cmake --build $(BUILD)/lint $(QUIETLY)
+
+format: build
+	@$(BIN)/ruff check --quiet --fix-only $(PYTHON_FILES)
+	@$(BIN)/ruff format --quiet $(PYTHON_FILES)
+	@$(BIN)/clang-format -i $(C_FILES)
+
+# -------------------------------------------------------------------------------------------------------------- more
+
+bench: build
+	@$(BIN)/python -m bench
+
+# Fuzz each target for some minutes: `make fuzz MINUTES=10 FUZZ=fuzz_http2`. What it finds interesting joins the corpus.
+fuzz: build
+	@$(CMAKE) -B $(BUILD)/fuzz -DCMAKE_C_COMPILER=$${CLANG:-clang} -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+		-DSPANSIEVE_FUZZ=ON -DSPANSIEVE_SANITIZE=address,undefined $(QUIETLY)
+	@$(BIN)/cmake --build $(BUILD)/fuzz $(QUIETLY)
+	@for target in $(FUZZ); do \
+		echo "fuzzing $$target for $(MINUTES) min ..."; \
+		$(BUILD)/fuzz/$$target -max_total_time=$$(($(MINUTES) * 60)) -timeout=10 -verbosity=0 -print_final_stats=1 \
+			tests/fuzz/corpus/$$target || exit 1; \
+	done
 
 clean:
 	rm -rf $(BUILD) $(VENV)

@@ -1,8 +1,8 @@
 /*
- * The kernel alone, for instruction counts: reads one request from a file and runs stages over it, a number of times.
+ * The kernel alone, for instruction counts: reads requests from files and runs stages over them, a number of times.
  *
- * Usage: kernel FILE REPEATS STAGES, where STAGES is a set of letters: s scan, p sampler (10 %), f low-value filter,
- * e emit. The scan always runs. Prints the rows of one repeat.
+ * Usage: kernel REPEATS STAGES NAMES FILE...; STAGES is a set of letters: s scan, p sampler (10 %), f low-value filter,
+ * e emit. The scan always runs. NAMES are the filter's patterns, joined by commas. Prints the spans of one repeat.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,60 +11,103 @@
 #include "ops/op.h"
 #include "spansieve.h"
 
-static uint8_t *read_file(const char *path, size_t *length) {
+enum { FILES_MAX = 64, NAMES_MAX = 256 };
+
+static bool read_file(const char *path, ss_buffer *out) {
     FILE *file = fopen(path, "rb");
-    if (!file || fseek(file, 0, SEEK_END)) {
-        return NULL;
+    if (!file) {
+        return false;
     }
-    *length = (size_t)ftell(file);
-    rewind(file);
-    uint8_t *bytes = malloc(*length);
-    if (bytes && fread(bytes, 1, *length, file) != *length) {
-        free(bytes);
-        bytes = NULL;
+    uint8_t block[65536];
+    size_t n;
+    while ((n = fread(block, 1, sizeof block, file)) > 0) {
+        if (ss_buffer_append(out, block, n) != SS_OK) {
+            break;
+        }
     }
+    bool is_complete = feof(file);
     fclose(file);
-    return bytes;
+    return is_complete;
+}
+
+static ss_op *new_filter(char *names, ss_error *error) {
+    const char *patterns[NAMES_MAX];
+    size_t n_patterns = 0;
+    for (char *name = strtok(names, ","); name && n_patterns < NAMES_MAX; name = strtok(NULL, ",")) {
+        patterns[n_patterns++] = name;
+    }
+    const uint8_t rules[] = {SS_SIGN_NAME, SS_SIGN_SHORT | SS_SIGN_NO_ATTRIBUTES};
+    const ss_low_value_config config = {.min_duration_ns = 1000000,
+                                        .names = patterns,
+                                        .n_names = n_patterns,
+                                        .rules = rules,
+                                        .n_rules = sizeof rules,
+                                        .reparent = true};
+    return ss_low_value_new(&config, error);
+}
+
+static ss_op *new_sampler(ss_error *error) {
+    const ss_sampler_config config = {.signal = SS_SIGNAL_TRACES,
+                                      .mode = SS_SAMPLER_HASH_SEED,
+                                      .sampling_percentage = 10,
+                                      .sampling_precision = 4,
+                                      .fail_closed = true};
+    return ss_sampler_new(&config, error);
 }
 
 int main(int argc, char **argv) {
-    size_t length = 0;
-    uint8_t *bytes = argc == 4 ? read_file(argv[1], &length) : NULL;
-    if (!bytes) {
-        fprintf(stderr, "usage: kernel FILE REPEATS STAGES\n");
-        return 2;
-    }
-    ss_error error = {0};
-    ss_table *table = ss_table_new();
-    const char *const names[] = {"*grpc.health.v1.Health/*", "/healthz", "/_healthz", "/metrics"};
-    const uint8_t rules[] = {SS_SIGN_NAME, SS_SIGN_SHORT | SS_SIGN_NO_ATTRIBUTES};
-    const ss_low_value_config low_value = {.min_duration_ns = 1000000,
-                                           .names = names,
-                                           .n_names = sizeof names / sizeof names[0],
-                                           .rules = rules,
-                                           .n_rules = sizeof rules,
-                                           .reparent = true};
-    ss_op *filter = ss_low_value_new(&low_value, &error);
-    ss_buffer out = {0};
-    for (int repeat = atoi(argv[2]); repeat > 0; repeat--) {
-        ss_verdict verdict = {0};
-        if (ss_scan(SS_SIGNAL_TRACES, bytes, length, table, &error) != SS_OK) {
-            fprintf(stderr, "%s at byte %llu\n", error.reason, (unsigned long long)error.offset);
+    ss_buffer files[FILES_MAX] = {{0}};
+    size_t n_files = 0;
+    for (int i = 4; i < argc && n_files < FILES_MAX; i++) {
+        if (!read_file(argv[i], &files[n_files++])) {
+            fprintf(stderr, "%s cannot be read\n", argv[i]);
             return 1;
         }
-        if (strchr(argv[3], 'f')) {
-            filter->vtable->run(filter, table, &verdict);
-        }
-        ss_op_settle_counts(table, true);
-        if (strchr(argv[3], 'e')) {
-            out.length = 0;
-            ss_emit(table, 0, table->n_rows, &out);
+    }
+    if (n_files == 0) {
+        fprintf(stderr, "usage: kernel REPEATS STAGES NAMES FILE...\n");
+        return 2;
+    }
+    const char *stages = argv[2];
+    ss_error error = {0};
+    ss_table *table = ss_table_new();
+    ss_op *sampler = new_sampler(&error);
+    ss_op *filter = new_filter(argv[3], &error);
+    if (!table || !sampler || !filter) {
+        fprintf(stderr, "no memory, or no such configuration\n");
+        return 1;
+    }
+    ss_buffer out = {0};
+    size_t n_spans = 0;
+    for (int repeat = atoi(argv[1]); repeat > 0; repeat--) {
+        n_spans = 0;
+        for (size_t i = 0; i < n_files; i++) {
+            ss_verdict verdict = {0};
+            if (ss_scan(SS_SIGNAL_TRACES, files[i].data, files[i].length, table, &error) != SS_OK) {
+                fprintf(stderr, "%s at byte %llu\n", error.reason, (unsigned long long)error.offset);
+                return 1;
+            }
+            if (strchr(stages, 'p')) {
+                ss_op_run(sampler, table, &verdict);
+            }
+            if (strchr(stages, 'f')) {
+                ss_op_run(filter, table, &verdict);
+            }
+            ss_op_settle_counts(table, true);
+            if (strchr(stages, 'e')) {
+                out.length = 0;
+                ss_emit(table, 0, table->n_rows, &out);
+            }
+            n_spans += table->n_rows;
         }
     }
-    printf("%u\n", table->n_rows);
+    printf("%zu\n", n_spans);
     ss_op_free(filter);
+    ss_op_free(sampler);
     ss_table_free(table);
     ss_buffer_free(&out);
-    free(bytes);
+    for (size_t i = 0; i < n_files; i++) {
+        ss_buffer_free(&files[i]);
+    }
     return 0;
 }

@@ -68,12 +68,16 @@ class ComponentID(NamedTuple):
         component_type, slash, name = text.partition("/")
         component_type, name = component_type.strip(), name.strip()
         if not component_type:
-            raise InvalidID(f'in "{text}" id: the part before / should not be empty' if slash else "id must not be empty")
+            raise InvalidID(
+                f'in "{text}" id: the part before / should not be empty' if slash else "id must not be empty"
+            )
         if slash and not name:
             raise InvalidID(f'in "{text}" id: the part after / should not be empty')
         if not _TYPE.match(component_type):
             raise InvalidID(f'in "{text}" id: invalid character(s) in type "{component_type}"')
-        if len(name) > _NAME_MAX or any(character.isspace() or not character.isprintable() for character in name):
+        if len(name) > _NAME_MAX or any(
+            character.isspace() or not character.isprintable() for character in name
+        ):
             raise InvalidID(f'in "{text}" id: invalid character(s) in name "{name}"')
         return cls(component_type, name)
 

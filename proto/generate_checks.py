@@ -11,7 +11,11 @@ from pathlib import Path
 from generate_fields import REQUESTS, path_name, reachable
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
-ID_SIZES = {"trace_id": "SS_VALUE_TRACE_ID", "span_id": "SS_VALUE_SPAN_ID", "parent_span_id": "SS_VALUE_SPAN_ID"}
+ID_SIZES = {
+    "trace_id": "SS_VALUE_TRACE_ID",
+    "span_id": "SS_VALUE_SPAN_ID",
+    "parent_span_id": "SS_VALUE_SPAN_ID",
+}
 FIXED64 = {FieldDescriptor.TYPE_FIXED64, FieldDescriptor.TYPE_SFIXED64, FieldDescriptor.TYPE_DOUBLE}
 VARINT = {
     FieldDescriptor.TYPE_INT32,

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar, Union, get_args, get_origin, get_ty
 
 from collector.config.expand import UNKNOWN, Expanded, plain
 from collector.config.fields import Duration, Option, Secret
-from collector.config.syntax import join
+from collector.config.syntax import join, resolve
 from collector.config.values import format_duration, nearest, parse_duration
 from collector.errors import ConfigError, Problem
 
@@ -103,24 +103,26 @@ class _Decoder:
             return self._expected("a map", value, path)
         keys = keys_of(config_class)
         n_before = len(self.problems)
+        doubtful: set[str | None] = set()
         for name in value:
             if name not in keys:
                 self._fail(path, f"has invalid keys: {name}{self._advice(name, keys)}", join(path, name))
+                doubtful.add(nearest(name, keys))
         fields: dict[str, Any] = {}
-        broken = False
         for key in keys.values():
             decoded = self._key(key, value, path)
             if decoded is _FAILED:
-                broken = True
+                doubtful.add(key.name)
             elif decoded is not dataclasses.MISSING:
                 fields[key.field] = decoded
-        if broken or len(self.problems) > n_before:
+        if any(key.required and key.field not in fields for key in keys.values()):
             return _FAILED
         config = config_class(**fields)
-        problems = list(config.problems()) if hasattr(config, "problems") else []
-        for name, message in problems:
-            self._fail(join(path, name) if name else path, message)
-        return _FAILED if problems else config
+        for name, message in config.problems() if hasattr(config, "problems") else ():
+            # A faulty value has its default here, of which nobody wants to hear; rules over several fields wait.
+            if not doubtful or name.partition("::")[0] not in {"", *doubtful}:
+                self._fail(join(path, name) if name else path, message)
+        return config if len(self.problems) == n_before else _FAILED
 
     def _key(self, key: Key, values: dict[str, Any], path: str) -> Any:
         below = join(path, key.name)
@@ -156,7 +158,9 @@ class _Decoder:
         if origin is dict:
             return self._map(get_args(annotation)[1], option, value, path)
         if annotation is bool:
-            return value if isinstance(value, bool) else self._expected("true or false", value, path)
+            if not isinstance(value, bool):
+                return self._expected("true or false", value, path, _quotes_advice(value))
+            return value
         if annotation is int:
             return self._int(option, value, path)
         if annotation is float:
@@ -208,13 +212,12 @@ class _Decoder:
         if isinstance(value, float) and value.is_integer():
             value = int(value)
         if isinstance(value, bool) or not isinstance(value, int):
-            advice = "; remove the quotes" if isinstance(value, str) and value.isdecimal() else ""
-            return self._expected("a whole number", value, path, advice)
+            return self._expected("a whole number", value, path, _quotes_advice(value))
         return self._in_range(option, value, path)
 
     def _float(self, option: Option, value: Any, path: str) -> Any:
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            return self._expected("a number", value, path)
+            return self._expected("a number", value, path, _quotes_advice(value))
         return self._in_range(option, float(value), path)
 
     def _duration(self, option: Option, value: Any, path: str) -> Any:
@@ -260,6 +263,11 @@ class _Decoder:
             return "; it is valid under " + ", ".join(home or self._root_path for home in homes)
         word = nearest(name, keys)
         return f"; did you mean {word!r}?" if word else f"; valid keys: {', '.join(keys) or 'none'}"
+
+
+def _quotes_advice(value: Any) -> str:
+    is_other = isinstance(value, str) and value and not isinstance(resolve(value), str)
+    return "; remove the quotes" if is_other else ""
 
 
 def _is_text(annotation: Any) -> bool:

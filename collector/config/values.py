@@ -1,4 +1,4 @@
-"""Texts that stand for values: durations as Go writes them, and the nearest of known words.
+"""Texts that stand for values: durations as Go writes them, addresses, and the nearest of known words.
 
 Source: Go, package time, ParseDuration and Duration.String.
 """
@@ -76,6 +76,24 @@ def _decimal(value: int, unit: int) -> str:
     whole, rest = divmod(value, unit)
     digits = len(str(unit)) - 1
     return f"{whole}.{rest:0{digits}}".rstrip("0") if rest else str(whole)
+
+
+def split_address(text: str) -> tuple[str, int]:
+    """Return host and port of `host:port` or `[v6]:port`; the host may be empty, the port 0.
+
+    Raises:
+        ValueError: text is neither.
+    """
+    host, colon, port = text.rpartition(":")
+    if not colon or "/" in text:
+        raise ValueError(f"expected host:port, got {text!r}")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        raise ValueError(f"expected host:port, got {text!r}; write an IPv6 address in brackets")
+    if not (port.isascii() and port.isdecimal() and int(port) < 65536):
+        raise ValueError(f"expected a port from 0 to 65535 in {text!r}, got {port!r}")
+    return host, int(port)
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from collector import __version__
 from collector.component import Factory, Settings, Stability
 from collector.config.fields import Duration, Secret, option
+from collector.config.values import split_address
 from collector.errors import ConsumeError, PermanentError, RetryableError
 from collector.exporterhelper.compression import CompressionParams, Compressor
 from collector.exporterhelper.queue import QueueConfig, QueueSender
@@ -82,10 +83,6 @@ class Target(NamedTuple):
     port: int
 
 
-class InvalidEndpoint(ValueError):
-    """An endpoint that cannot be dialled; the text says why."""
-
-
 def parse_endpoint(endpoint: str) -> Target:
     """Return where endpoint leads.
 
@@ -94,30 +91,24 @@ def parse_endpoint(endpoint: str) -> Target:
             or `unix:///path`.
 
     Raises:
-        InvalidEndpoint: nothing of the kind.
+        ValueError: nothing of the kind.
     """
     scheme, separator, rest = endpoint.partition(":")
     if separator and scheme == "unix":
         path = rest.removeprefix("//")
         if not path.startswith("/"):
-            raise InvalidEndpoint(f"expected unix:///absolute/path, got {endpoint!r}")
+            raise ValueError(f"expected unix:///absolute/path, got {endpoint!r}")
         return Target(path, 0)
     authority = endpoint
     if separator and rest.startswith("//"):
         if scheme not in ("http", "https", "dns", "passthrough"):
-            raise InvalidEndpoint(f"expected host:port, got {endpoint!r} with the unknown scheme {scheme!r}")
+            raise ValueError(f"expected host:port, got {endpoint!r} with the unknown scheme {scheme!r}")
         # dns://server/host:port names a server to ask; the system's resolver is asked instead.
         authority = rest[2:].rstrip("/") if scheme.startswith("http") else rest[2:].partition("/")[2]
-    host, colon, port = authority.rpartition(":")
-    if host.startswith("[") and host.endswith("]"):
-        host = host[1:-1]
-    elif ":" in host:
-        raise InvalidEndpoint(f"expected host:port, got {endpoint!r}; write an IPv6 address in brackets")
-    if not colon or "/" in authority:
-        raise InvalidEndpoint(f"expected host:port, got {endpoint!r}")
-    if not (port.isascii() and port.isdecimal()) or not 0 < int(port) < 65536:
-        raise InvalidEndpoint(f"expected a port from 1 to 65535, got {port!r}")
-    return Target(host or "localhost", int(port))
+    host, port = split_address(authority)
+    if not port:
+        raise ValueError(f"expected a port from 1 to 65535, got {endpoint!r}")
+    return Target(host or "localhost", port)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,7 +146,7 @@ class Config:
             return
         try:
             parse_endpoint(self.endpoint)
-        except InvalidEndpoint as error:
+        except ValueError as error:
             yield "endpoint", str(error)
         if self.endpoint.startswith("https://"):
             yield "endpoint", "TLS is not supported yet: use http:// or host:port with tls.insecure: true"
@@ -239,8 +230,10 @@ class OtlpGrpc:
     def _export_with_less(
         self, compression: Compression, request: Request, limit_s: float | None
     ) -> ExportResult | None:
-        """Return the first answer that does not refuse the compression; None when even plain requests get
-        UNIMPLEMENTED: then it is the service that the server lacks."""
+        """Return the first answer that does not refuse the compression.
+
+        None when even plain requests get UNIMPLEMENTED: then it is the service that the server lacks.
+        """
         for fallback in _FALLBACKS[compression]:
             result = self._export(fallback, request, limit_s)
             if not _is_compression_refusal(result):

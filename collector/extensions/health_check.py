@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from collector.component import AdminRequest, AdminResponse, AdminServer, Factory, Settings, Stability
 from collector.config.fields import Duration, option
-from collector.config.values import format_duration
+from collector.config.values import format_duration, split_address
 
 if TYPE_CHECKING:
     from collector.telemetry.instruments import Sample
@@ -53,6 +53,11 @@ class Config:
         """Yield what is wrong, in the Collector's words."""
         if not self.endpoint:
             yield "", "bad config: endpoint must be specified"
+        else:
+            try:
+                split_address(self.endpoint)
+            except ValueError as error:
+                yield "endpoint", str(error)
         if not self.path.startswith("/"):
             yield "", "bad config: path must start with /"
 

@@ -55,9 +55,7 @@ class Codec:
         """
         view = ffi.from_buffer(data)
         self._out.length = 0
-        check(
-            lib.ss_compress(self._pointer, _NUMBERS[encoding], level, view, len(view), self._out), encoding
-        )
+        check(lib.ss_compress(self._pointer, _NUMBERS[encoding], level, view, len(view), self._out), encoding)
         return self._take()
 
     def decompress(self, encoding: str, data: Any, max_length: int) -> bytes:

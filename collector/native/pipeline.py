@@ -119,7 +119,7 @@ class Batch(Consumer):
 
     def drain(self, timeout_s: float) -> bool:
         """Pass on what is gathered and refuse from now on; False when timeout_s was not enough."""
-        return int(lib.ss_batch_drain(self.pointer, int(timeout_s * 1e9))) == lib.SS_OK
+        return bool(lib.ss_batch_drain(self.pointer, int(timeout_s * 1e9)) == lib.SS_OK)
 
 
 class QueueItem(NamedTuple):

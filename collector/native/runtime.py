@@ -38,4 +38,3 @@ class Worker:
         self.pointer = ffi.gc(lib.ss_worker_new(runtime.pointer), lib.ss_worker_free)
         if self.pointer == ffi.NULL:
             raise MemoryError
-        self._runtime = runtime  # set last: attributes die in order, and the worker must die before its runtime

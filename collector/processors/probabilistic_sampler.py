@@ -1,4 +1,4 @@
-"""Keep a fixed share of traces, or of log records, decided from the trace id; the same everywhere without a word between.
+"""Keep a fixed share of traces, or of log records, decided from the trace id, so the same in every collector.
 
 Bit for bit the Collector's: the three modes, their thresholds, what is written to the tracestate (spans) or to the
 attributes `sampling.threshold` and `sampling.randomness` (log records), and what counts as an error. One key is ours,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from collector.component import Factory, Settings, Stability
 from collector.config.fields import Duration, option
+from collector.config.values import split_address
 from collector.errors import StartError
 from collector.ids import Signal
 from collector.native.library import has_net, lib
@@ -29,6 +30,10 @@ _MIB = 1 << 20
 _DEFAULT_GRPC_BYTES = 4 * _MIB
 _DEFAULT_HTTP_BYTES = 20 * _MIB
 _MAX_MESSAGE_MIB = ((1 << 63) - 1) // _MIB
+_DEFAULT_STREAMS = 200
+# A request holds a thread of the portable transport until it is complete; they are made when needed.
+_PORTABLE_THREADS = 256
+_TRANSPORT_NUMBERS = {"grpc": lib.SS_TRANSPORT_GRPC, "http": lib.SS_TRANSPORT_HTTP}
 _NOT_YET = "is not supported yet"
 _HTTP_ENCODINGS = ("", "gzip", "zstd", "zlib", "snappy", "deflate", "lz4", "x-snappy-framed")
 
@@ -132,16 +137,19 @@ class Grpc:
         return self.max_recv_msg_size_mib * _MIB or _DEFAULT_GRPC_BYTES
 
     def problems(self) -> Iterator[tuple[str, str]]:
-        """Yield sizes out of range and what this build cannot do."""
+        """Yield what is no address, sizes out of range and what this build cannot do."""
         if not 0 <= self.max_recv_msg_size_mib <= _MAX_MESSAGE_MIB:
             yield (
                 "max_recv_msg_size_mib",
-                f"invalid max_recv_msg_size_mib value, must be between 1 and {_MAX_MESSAGE_MIB}:"
-                f" {self.max_recv_msg_size_mib}",
+                (
+                    "invalid max_recv_msg_size_mib value, must be between 1 and"
+                    f" {_MAX_MESSAGE_MIB}: {self.max_recv_msg_size_mib}"
+                ),
             )
         for name in ("read_buffer_size", "write_buffer_size"):
             if getattr(self, name) < 0:
                 yield name, f"invalid {name} value: {getattr(self, name)}"
+        yield from _endpoint_problems(self)
         yield from _unsupported(self, "tls", "auth", "middlewares")
 
 
@@ -165,12 +173,16 @@ class Http:
     read_timeout: Duration = option(
         Duration(0.0), doc="A request must be complete within this; 0 is no limit.", minimum=0
     )
-    read_header_timeout: Duration = option(Duration(0.0), doc="Not supported yet; use read_timeout.", minimum=0)
+    read_header_timeout: Duration = option(
+        Duration(0.0), doc="Not supported yet; use read_timeout.", minimum=0
+    )
     write_timeout: Duration = option(Duration(0.0), doc="Not supported yet.", minimum=0)
     idle_timeout: Duration = option(
         Duration(0.0), doc="Close a connection idle this long; 0 is never.", minimum=0
     )
-    keep_alives_enabled: bool = option(True, doc="Several requests on one connection; false is not supported yet.")
+    keep_alives_enabled: bool = option(
+        True, doc="Several requests on one connection; false is not supported yet."
+    )
     response_headers: dict[str, Any] = option(factory=dict, doc="Not supported yet.")
     cors: Any = option(None, doc="Not supported yet.")
     tls: Any = option(None, doc="Not supported yet.")
@@ -191,7 +203,8 @@ class Http:
         return traces, metrics, logs
 
     def problems(self) -> Iterator[tuple[str, str]]:
-        """Yield paths that are none and what this build cannot do."""
+        """Yield addresses and paths that are none and what this build cannot do."""
+        yield from _endpoint_problems(self)
         for signal, path in zip(Signal, self.paths, strict=True):
             if not _is_path(path):
                 yield f"{signal.value}_url_path", f"invalid HTTP URL path set for signal: {path!r}"
@@ -243,7 +256,7 @@ class Receiver:
     def __init__(self, config: Config, settings: Settings) -> None:
         self._config = config
         self._settings = settings
-        self._listeners = _listeners(config.protocols)
+        self._listeners = listeners(config.protocols)
         self._native = NativeReceiver(settings.runtime)
         self._transport: Transport | None = None
         self._addresses: dict[str, str] = {}
@@ -264,6 +277,10 @@ class Receiver:
             self._addresses = transport.start()
         except OSError as error:
             raise StartError(self._settings.id, str(error)) from error
+        except ModuleNotFoundError as error:
+            raise StartError(
+                self._settings.id, f"the portable transport needs {error.name}: install spansieve[grpcio]"
+            ) from error
         self._transport = transport
         for protocol, address in self._addresses.items():
             self._settings.log.info(f"Starting {protocol.upper()} server", endpoint=address)
@@ -271,9 +288,8 @@ class Receiver:
 
     def shutdown(self, deadline_s: float) -> None:
         """Refuse new requests, let those in flight finish within deadline_s, close."""
-        transport, self._transport = self._transport, None
-        if transport is not None:
-            transport.shutdown(deadline_s)
+        if self._transport is not None:
+            self._transport.shutdown(deadline_s)
         self._addresses = {}
 
     def samples(self) -> Iterable[Sample]:
@@ -335,11 +351,12 @@ class Receiver:
             )
 
 
-def _listeners(protocols: Protocols) -> tuple[Listener, ...]:
-    listeners = []
+def listeners(protocols: Protocols) -> tuple[Listener, ...]:
+    """Return what protocols asks to be served."""
+    served = []
     if protocols.grpc is not None:
         grpc = protocols.grpc
-        listeners.append(
+        served.append(
             Listener(
                 protocol="grpc",
                 network=grpc.transport.value,
@@ -352,7 +369,7 @@ def _listeners(protocols: Protocols) -> tuple[Listener, ...]:
         )
     if protocols.http is not None:
         http = protocols.http
-        listeners.append(
+        served.append(
             Listener(
                 protocol="http",
                 network=http.transport.value,
@@ -363,7 +380,18 @@ def _listeners(protocols: Protocols) -> tuple[Listener, ...]:
                 paths=http.paths,
             )
         )
-    return tuple(listeners)
+    return tuple(served)
+
+
+def _endpoint_problems(config: Grpc | Http) -> Iterator[tuple[str, str]]:
+    if config.transport is Network.UNIX:
+        if not config.endpoint:
+            yield "endpoint", "expected the path of a unix socket, got ''"
+        return
+    try:
+        split_address(config.endpoint)
+    except ValueError as error:
+        yield "endpoint", str(error)
 
 
 def _unsupported(config: Any, *names: str) -> Iterator[tuple[str, str]]:
@@ -392,13 +420,12 @@ def _items_instruments(signal: Signal) -> tuple[Instrument, Instrument]:
     )
 
 
-_DEFAULT_STREAMS = 200
-_PORTABLE_THREADS = 8
-_TRANSPORT_NUMBERS = {"grpc": lib.SS_TRANSPORT_GRPC, "http": lib.SS_TRANSPORT_HTTP}
 _ITEMS = {signal: _items_instruments(signal) for signal in Signal}
 _REQUESTS = Instrument("spansieve_receiver_requests", "counter", "Requests handed over by the transport.")
 _BYTES = Instrument("spansieve_receiver_bytes", "counter", "Bytes of those requests after decompression.")
-_MALFORMED = Instrument("spansieve_receiver_malformed_requests", "counter", "Requests that could not be read.")
+_MALFORMED = Instrument(
+    "spansieve_receiver_malformed_requests", "counter", "Requests that could not be read."
+)
 _TRANSPORT_INSTRUMENTS = {
     "connections_opened": Instrument(
         "spansieve_receiver_connections_opened", "counter", "Connections accepted."

@@ -221,7 +221,7 @@ class _Builder:
 
     def _exporter(self, node: Node) -> Consumer:
         consumer = self.make(node, self._document.exporters[node.id]).consumer
-        assert consumer is not None  # the contract of exporters
+        assert consumer is not None  # noqa: S101 the contract of exporters
         return consumer
 
     def _connector(self, node: Node) -> Consumer:
@@ -271,7 +271,8 @@ class _Builder:
             component = entry.factory.create(entry.config, settings)
         except CollectorError as error:
             place = f', in pipeline "{node.pipeline}"' if node.pipeline else ""
-            message = f'failed to build pipelines: failed to create "{node.id}" {node.kind.singular}{place}: {_cause(error)}'
+            what = f'failed to create "{node.id}" {node.kind.singular}{place}'
+            message = f"failed to build pipelines: {what}: {_cause(error)}"
             raise StartError(node.id, message) from error
         if hasattr(component, "process"):
             component = TableStage(component, settings)

@@ -15,6 +15,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
+from collector.config.values import split_address
 from collector.errors import StartError
 from collector.telemetry.logs import Log
 
@@ -114,19 +115,17 @@ def _listen(transport: str, endpoint: str, own: Sequence[socket.socket]) -> sock
         return _bind(socket.AF_UNIX, endpoint)
     if transport not in _FAMILIES:
         raise OSError(f"unknown network {transport}")
-    host, colon, port = endpoint.rpartition(":")
-    if not colon:
-        raise OSError(f"address {endpoint}: missing port in address")
-    if not (port.isascii() and port.isdigit() and int(port) < 65536):
-        raise OSError(f"address {port}: invalid port")
-    host = host.removeprefix("[").removesuffix("]")
+    try:
+        host, port = split_address(endpoint)
+    except ValueError as error:
+        raise OSError(str(error)) from error
     family = _FAMILIES[transport]
     is_dual = not host and family == socket.AF_UNSPEC and socket.has_dualstack_ipv6()
     if not host:
         host = "::" if is_dual or family == socket.AF_INET6 else "0.0.0.0"
     try:
         # Bytes, since text would load the tables of international names, a megabyte.
-        found = socket.getaddrinfo(host.encode("ascii"), int(port), family, socket.SOCK_STREAM)
+        found = socket.getaddrinfo(host.encode("ascii"), port, family, socket.SOCK_STREAM)
     except (socket.gaierror, UnicodeError) as error:
         raise OSError(f"lookup {host}: no such host") from error
     # `localhost` means 127.0.0.1 before ::1, as it does for the Collector.

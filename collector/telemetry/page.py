@@ -49,9 +49,8 @@ def render(
         lines.append(f"# HELP {family} {_escape(instrument.description)}\n")
         lines.append(f"# TYPE {family} {instrument.kind}\n")
         for (suffix, labels), value in series.items():
-            if instrument is not _TARGET_INFO:
-                labels = (*labels, *constant_labels)
-            lines.append(f"{family}{suffix}{_format_labels(labels)} {_format_value(value)}\n")
+            own = labels if instrument is _TARGET_INFO else (*labels, *constant_labels)
+            lines.append(f"{family}{suffix}{_format_labels(own)} {_format_value(value)}\n")
     return "".join(lines).encode()
 
 

@@ -31,6 +31,7 @@ class NativeTransport:
         self._runtime = runtime
         self._event_loops = event_loops
         self._server: Server | None = None
+        self._last_stats: dict[str, int] = {}
 
     def start(self) -> dict[str, str]:
         """Serve; return the bound address of each protocol."""
@@ -50,18 +51,20 @@ class NativeTransport:
 
     def shutdown(self, timeout_s: float) -> None:
         """Refuse new requests, let those in flight finish within timeout_s, close."""
-        server, self._server = self._server, None
-        if server is not None:
-            server.shutdown(timeout_s)
+        if self._server is not None:
+            self._server.shutdown(timeout_s)
+            self._last_stats = self.stats()
+            self._server = None
 
     def stats(self) -> dict[str, int]:
-        """Return the server's counters."""
+        """Return the server's counters, after shutdown as they were at its end."""
         if self._server is None:
-            return {}
+            return self._last_stats
         stats = self._server.stats()
         return {name: int(getattr(stats, name)) for name in _COUNTERS}
 
 
+_MAX_MESSAGE_BYTES = (1 << 32) - 1  # a gRPC length prefix and the table's offsets have 32 bits
 _COUNTERS = ("connections_opened", "connections_open", "bytes_read", "bytes_written", "protocol_errors")
 
 
@@ -69,7 +72,7 @@ def _native(listener: Listener, fd: int) -> NativeListener:
     return NativeListener(
         fd=fd,
         protocol=listener.protocol,
-        max_message_bytes=listener.max_message_bytes,
+        max_message_bytes=min(listener.max_message_bytes, _MAX_MESSAGE_BYTES),
         max_concurrent_streams=listener.max_concurrent_streams,
         initial_window_bytes=listener.initial_window_bytes,
         idle_timeout_s=listener.idle_timeout_s,

@@ -34,7 +34,14 @@ if TYPE_CHECKING:
 
 _PROTOBUF = "application/x-protobuf"
 _JSON = "application/json"
-_ENCODINGS = {"gzip": "gzip", "zstd": "zstd", "snappy": "snappy", "zlib": "zlib", "deflate": "zlib"}
+_ENCODINGS = {
+    "gzip": "gzip",
+    "zstd": "zstd",
+    "zlib": "zlib",
+    "deflate": "zlib",
+    "snappy": "snappy",
+    "x-snappy-framed": "snappy",
+}
 _TOO_LARGE = "http: request body too large"
 _LINE_MAX = 65536
 _CHUNK_LINE_MAX = 4096
@@ -243,7 +250,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         body = io.BytesIO()
         while length:
             self._arm()
-            piece = self.rfile.read1(min(length, _READ_PIECE))  # type: ignore[attr-defined]
+            piece = self.rfile.read1(min(length, _READ_PIECE))
             if not piece:
                 raise ConnectionResetError
             body.write(piece)

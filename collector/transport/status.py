@@ -61,7 +61,8 @@ def status_json(verdict: Verdict) -> bytes:
     """Return verdict as a google.rpc.Status in protobuf's JSON."""
     status: dict[str, object] = {"code": verdict.code, "message": verdict.message}
     if verdict.retry_delay_ms is not None:
-        delay = f"{verdict.retry_delay_ms / 1000:.3f}s"
+        seconds, milliseconds = divmod(verdict.retry_delay_ms, 1000)
+        delay = f"{seconds}.{milliseconds:03}s" if milliseconds else f"{seconds}s"
         status["details"] = [{"@type": _RETRY_INFO, "retryDelay": delay}]
     return json.dumps(status, ensure_ascii=False, separators=(",", ":")).encode()
 

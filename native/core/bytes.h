@@ -8,7 +8,14 @@
 
 #include "spansieve.h"
 
-enum { SS_WIRE_VARINT = 0, SS_WIRE_FIXED64 = 1, SS_WIRE_BYTES = 2, SS_WIRE_START_GROUP = 3, SS_WIRE_END_GROUP = 4, SS_WIRE_FIXED32 = 5 };
+enum {
+    SS_WIRE_VARINT = 0,
+    SS_WIRE_FIXED64 = 1,
+    SS_WIRE_BYTES = 2,
+    SS_WIRE_START_GROUP = 3,
+    SS_WIRE_END_GROUP = 4,
+    SS_WIRE_FIXED32 = 5
+};
 enum { SS_VARINT_MAX = 10, SS_NESTING_MAX = 100 };
 
 /* Read position and end of the readable bytes. Never pos > end. */

@@ -20,15 +20,15 @@
 
 typedef enum ss_status {
     SS_OK = 0,
-    SS_ERR_MALFORMED,        /* the bytes break the grammar of their format; ss_error.offset says where */
-    SS_ERR_LIMIT,            /* a stated limit (size, depth, count) would be passed */
-    SS_ERR_REFUSED,          /* retryable: memory, a batch or a queue is full */
-    SS_ERR_NO_MEMORY,        /* the allocator said no */
-    SS_ERR_ARGUMENT,         /* a parameter is out of its range; ss_error.reason names it */
-    SS_ERR_UNSUPPORTED,      /* well-formed but not something this build or peer can do */
-    SS_ERR_IO,               /* the network failed: connect, reset, closed */
-    SS_ERR_TIMEOUT,          /* the deadline passed first */
-    SS_ERR_CLOSED            /* the handle was shut down */
+    SS_ERR_MALFORMED,   /* the bytes break the grammar of their format; ss_error.offset says where */
+    SS_ERR_LIMIT,       /* a stated limit (size, depth, count) would be passed */
+    SS_ERR_REFUSED,     /* retryable: memory, a batch or a queue is full */
+    SS_ERR_NO_MEMORY,   /* the allocator said no */
+    SS_ERR_ARGUMENT,    /* a parameter is out of its range; ss_error.reason names it */
+    SS_ERR_UNSUPPORTED, /* well-formed but not something this build or peer can do */
+    SS_ERR_IO,          /* the network failed: connect, reset, closed */
+    SS_ERR_TIMEOUT,     /* the deadline passed first */
+    SS_ERR_CLOSED       /* the handle was shut down */
 } ss_status;
 
 /* Caller-owned detail of a failure. reason is a constant text, never freed. */
@@ -40,7 +40,7 @@ typedef struct ss_error {
 
 const char *ss_status_text(ss_status status);
 
-/* True when native/net is part of this build; without it no ss_server_ and no ss_client_ function may be called. */
+/* True when native/net is part of this build; without it ss_server_new and ss_client_new say SS_ERR_UNSUPPORTED. */
 bool ss_has_net(void);
 
 typedef enum ss_signal { SS_SIGNAL_TRACES = 0, SS_SIGNAL_METRICS = 1, SS_SIGNAL_LOGS = 2, SS_N_SIGNALS = 3 } ss_signal;
@@ -70,7 +70,7 @@ typedef struct ss_buffer {
     size_t capacity;
 } ss_buffer;
 
-ss_status ss_buffer_reserve(ss_buffer *buffer, size_t extra); /* room for extra more bytes */
+ss_status ss_buffer_reserve(ss_buffer *buffer, size_t extra);                      /* room for extra more bytes */
 ss_status ss_buffer_append(ss_buffer *buffer, const uint8_t *data, size_t length); /* copies */
 void ss_buffer_free(ss_buffer *buffer); /* frees the bytes, leaves the buffer empty and valid */
 
@@ -79,7 +79,8 @@ void ss_buffer_free(ss_buffer *buffer); /* frees the bytes, leaves the buffer em
 /* What the threads of one collector share: the memory account and the grace periods of reloads. */
 typedef struct ss_runtime ss_runtime;
 ss_runtime *ss_runtime_new(void);
-void ss_runtime_free(ss_runtime *runtime); /* REQUIRES: everything made from it is freed */
+/* Frees it with the last worker and queue made from it, so these may be freed before or after. */
+void ss_runtime_free(ss_runtime *runtime);
 
 /* Bytes held for requests, batches and queues now. Any thread. */
 uint64_t ss_runtime_in_flight_bytes(const ss_runtime *runtime);
@@ -100,8 +101,8 @@ void ss_worker_free(ss_worker *worker);
 
 /* Bits of ss_table.marks, found by the scan. */
 typedef enum ss_mark {
-    SS_MARK_EXCEPTION = 1,  /* a span event named "exception" */
-    SS_MARK_PRIORITY = 2    /* an attribute named "sampling.priority" */
+    SS_MARK_EXCEPTION = 1, /* a span event named "exception" */
+    SS_MARK_PRIORITY = 2   /* an attribute named "sampling.priority" */
 } ss_mark;
 
 /* Values of ss_table.verdict. */
@@ -119,32 +120,32 @@ typedef struct ss_table {
     uint32_t n_rows;
     uint32_t n_kept; /* rows whose verdict is SS_KEEP; ops that drop keep it right */
 
-    uint8_t *trace_id;       /* 16 x n_rows: span, log record */
-    uint8_t *span_id;        /* 8 x n_rows: span, log record */
-    uint8_t *parent_span_id; /* 8 x n_rows: span */
+    uint8_t *trace_id;              /* 16 x n_rows: span, log record */
+    uint8_t *span_id;               /* 8 x n_rows: span, log record */
+    uint8_t *parent_span_id;        /* 8 x n_rows: span */
     uint64_t *start_time_unix_nano; /* span, data point; log record: observed_time */
     uint64_t *end_time_unix_nano;   /* span; data point and log record: time_unix_nano */
-    int32_t *kind;           /* span kind; data point: field number of the metric's data oneof; log: severity_number */
-    int32_t *status_code;    /* span: 0 unset, 1 ok, 2 error */
+    int32_t *kind;        /* span kind; data point: field number of the metric's data oneof; log: severity_number */
+    int32_t *status_code; /* span: 0 unset, 1 ok, 2 error */
     uint32_t *flags;
-    uint32_t *name_offset;   /* span name; data point: its metric's name */
+    uint32_t *name_offset; /* span name; data point: its metric's name */
     uint32_t *name_length;
     uint32_t *tracestate_offset; /* the value of Span.trace_state; length 0 when absent */
     uint32_t *tracestate_length;
     uint32_t *attributes_offset; /* tag of the first attribute of the row; length 0 when it has none */
     uint32_t *attributes_length; /* from there to the end of the last attribute; other fields may lie between */
     uint32_t *attribute_count;
-    uint32_t *event_count; /* span */
-    uint32_t *link_count;  /* span */
+    uint32_t *event_count;    /* span */
+    uint32_t *link_count;     /* span */
     uint32_t *resource_index; /* number of the enclosing ResourceSpans / ResourceMetrics / ResourceLogs, from 0 */
     uint32_t *scope_index;    /* number of the enclosing Scope*, counted through the whole message, from 0 */
     uint32_t *node_index;     /* container that holds the row directly; C only */
-    uint32_t *row_offset;  /* first byte of the row: its tag */
-    uint32_t *row_length;  /* tag, length prefix and body */
-    uint32_t *body_offset; /* first byte of the row's message */
-    uint32_t *parent_offset; /* value of Span.parent_span_id; 0 when absent */
-    uint8_t *marks;   /* ss_mark bits */
-    uint8_t *verdict; /* ss_row_verdict; the one column that may be written. 0 after a scan */
+    uint32_t *row_offset;     /* first byte of the row: its tag */
+    uint32_t *row_length;     /* tag, length prefix and body */
+    uint32_t *body_offset;    /* first byte of the row's message */
+    uint32_t *parent_offset;  /* value of Span.parent_span_id; 0 when absent */
+    uint8_t *marks;           /* ss_mark bits */
+    uint8_t *verdict;         /* ss_row_verdict; the one column that may be written. 0 after a scan */
 
     struct ss_table_private *private_state;
 } ss_table;
@@ -210,10 +211,10 @@ typedef enum ss_sampler_policy {
 /* Items that met an error (fail_closed decides on them), counted beside their policy. */
 typedef enum ss_sampler_error {
     SS_SAMPLER_NO_RANDOMNESS = 2 * SS_SAMPLER_N_POLICIES, /* no trace id and nothing in its place */
-    SS_SAMPLER_RANDOMNESS_IN_USE,   /* hash_seed: the item has a randomness already */
-    SS_SAMPLER_THRESHOLD_IN_USE,    /* hash_seed: the item has a threshold already */
-    SS_SAMPLER_INCONSISTENT,        /* the threshold says that the item should have been dropped before */
-    SS_SAMPLER_UNREADABLE           /* tracestate or sampling attributes break their grammar */
+    SS_SAMPLER_RANDOMNESS_IN_USE,                         /* hash_seed: the item has a randomness already */
+    SS_SAMPLER_THRESHOLD_IN_USE,                          /* hash_seed: the item has a threshold already */
+    SS_SAMPLER_INCONSISTENT, /* the threshold says that the item should have been dropped before */
+    SS_SAMPLER_UNREADABLE    /* tracestate or sampling attributes break their grammar */
 } ss_sampler_error;
 
 typedef struct ss_sampler_config {
@@ -221,10 +222,10 @@ typedef struct ss_sampler_config {
     ss_sampler_mode mode;
     float sampling_percentage; /* >= 0; above 100 is 100 */
     uint32_t hash_seed;
-    uint32_t sampling_precision; /* hex digits of a threshold, 1 to 14; 0 is 14 */
-    bool fail_closed;            /* items with an error are dropped, else kept */
-    bool allow_resampling;       /* hash_seed: rv and th on arrival are no error; probabilities multiply */
-    bool hash_trace_id;          /* hash_seed, logs: trace id first, from_attribute where there is none */
+    uint32_t sampling_precision;   /* hex digits of a threshold, 1 to 14; 0 is 14 */
+    bool fail_closed;              /* items with an error are dropped, else kept */
+    bool allow_resampling;         /* hash_seed: rv and th on arrival are no error; probabilities multiply */
+    bool hash_trace_id;            /* hash_seed, logs: trace id first, from_attribute where there is none */
     const char *from_attribute;    /* logs; NULL or "": none; copied */
     const char *sampling_priority; /* logs; NULL or "": none; copied */
 } ss_sampler_config;
@@ -241,9 +242,9 @@ uint32_t ss_sampler_buckets(float sampling_percentage);
 /* -- low_value_filter -- */
 /* What makes a span worth little; a rule is a set of these that must all hold. */
 typedef enum ss_sign {
-    SS_SIGN_SHORT = 1,         /* 0 <= end - start < min_duration_ns */
+    SS_SIGN_SHORT = 1, /* 0 <= end - start < min_duration_ns */
     SS_SIGN_NO_ATTRIBUTES = 2,
-    SS_SIGN_NAME = 4           /* the name matches one of the patterns */
+    SS_SIGN_NAME = 4 /* the name matches one of the patterns */
 } ss_sign;
 
 enum { SS_LOW_VALUE_RULES_MAX = 8 };
@@ -264,7 +265,10 @@ typedef struct ss_low_value_config {
 ss_op *ss_low_value_new(const ss_low_value_config *config, ss_error *error);
 
 /* -- memory_limiter -- */
-typedef enum ss_memory_limiter_counter { SS_MEMORY_LIMITER_ACCEPTED = 0, SS_MEMORY_LIMITER_REFUSED } ss_memory_limiter_counter;
+typedef enum ss_memory_limiter_counter {
+    SS_MEMORY_LIMITER_ACCEPTED = 0,
+    SS_MEMORY_LIMITER_REFUSED
+} ss_memory_limiter_counter;
 /* Refuse (UNAVAILABLE) while the last RSS sample plus what was taken in since, or the bytes in flight, reach
  * soft_limit_bytes. Borrows runtime. */
 ss_op *ss_memory_limiter_new(ss_runtime *runtime, uint64_t soft_limit_bytes, ss_error *error);
@@ -310,8 +314,8 @@ typedef struct ss_metric_operation {
 } ss_metric_operation;
 
 typedef struct ss_metric_transform {
-    const char *include; /* the metric's name, or a pattern to be found in it */
-    bool is_regexp;      /* of include and of the values of match_labels */
+    const char *include;  /* the metric's name, or a pattern to be found in it */
+    bool is_regexp;       /* of include and of the values of match_labels */
     const char *new_name; /* NULL: keep; with is_regexp $1, ${1}, $name and ${name} stand for groups of include */
     const char *const *match_labels; /* label, value, label, value ...: a point matches when all do */
     size_t n_match_labels;           /* entries of match_labels: twice the number of labels */
@@ -345,7 +349,8 @@ typedef struct ss_consumer ss_consumer;
 /* Free in the order receivers -> exporters, after ss_receiver_publish away and ss_runtime_synchronize. */
 void ss_consumer_free(ss_consumer *consumer);
 
-/* Push one serialized Export*ServiceRequest. n_items may be 0 for "not counted yet". Any thread, each with its worker. */
+/* Push one serialized Export*ServiceRequest. n_items may be 0 for "not counted yet". Any thread, each with its worker.
+ */
 ss_status ss_consumer_push(ss_consumer *consumer, ss_worker *worker, const uint8_t *bytes, size_t length,
                            ss_verdict *verdict);
 
@@ -393,7 +398,7 @@ typedef enum ss_queue_sizer { SS_SIZER_REQUESTS = 0, SS_SIZER_ITEMS, SS_SIZER_BY
 typedef struct ss_queue_stats {
     uint64_t size; /* in sizer units, requests being exported included */
     uint64_t capacity;
-    uint64_t items;    /* items held, those being exported included */
+    uint64_t items;              /* items held, those being exported included */
     uint64_t in_flight_requests; /* popped, not yet done */
     uint64_t enqueue_failed_items;
 } ss_queue_stats;
@@ -434,7 +439,7 @@ typedef struct ss_receiver_stats { /* [signal][transport], items */
     uint64_t accepted[3][2];
     uint64_t refused[3][2];
     uint64_t requests[3][2];
-    uint64_t bytes[3][2]; /* message bytes after decompression */
+    uint64_t bytes[3][2];     /* message bytes after decompression */
     uint64_t malformed[3][2]; /* requests answered INVALID_ARGUMENT */
 } ss_receiver_stats;
 ss_receiver *ss_receiver_new(ss_runtime *runtime);
@@ -476,16 +481,16 @@ ss_status ss_decompress(ss_codec *codec, ss_encoding encoding, const uint8_t *by
 /* ------------------------------------------------------------------ net: server */
 
 typedef struct ss_listener_config {
-    int fd;                 /* bound, listening; the server dups it */
-    ss_transport transport; /* GRPC: HTTP/2 with prior knowledge; HTTP: HTTP/1.1 */
-    size_t max_message_bytes;   /* before and after decompression */
+    int fd;                          /* bound, listening; the server dups it */
+    ss_transport transport;          /* GRPC: HTTP/2 with prior knowledge; HTTP: HTTP/1.1 */
+    size_t max_message_bytes;        /* before and after decompression */
     uint32_t max_concurrent_streams; /* 0: 200 */
     uint32_t initial_window_bytes;   /* of a stream, 0: 2 MiB; the connection's is four times that */
-    uint32_t max_connections; /* 0: no limit; more are closed at once */
-    uint64_t idle_timeout_ns; /* close connections idle this long; 0: never */
-    uint64_t read_timeout_ns; /* a request must be complete within this; 0: no limit */
-    const char *paths[3];     /* HTTP: URL path of each signal; copied. NULL entries: the default /v1/... */
-    bool is_admin;            /* HTTP: every request goes to ss_server_next_request instead of accept */
+    uint32_t max_connections;        /* 0: no limit; more are closed at once */
+    uint64_t idle_timeout_ns;        /* close connections idle this long; 0: never */
+    uint64_t read_timeout_ns;        /* a request must be complete within this; 0: no limit */
+    const char *paths[3];            /* HTTP: URL path of each signal; copied. NULL entries: the default /v1/... */
+    bool is_admin;                   /* HTTP: every request goes to ss_server_next_request instead of accept */
 } ss_listener_config;
 
 typedef struct ss_server_config {
@@ -494,14 +499,14 @@ typedef struct ss_server_config {
     uint32_t n_event_loops; /* threads; 0 means 1 */
     ss_accept_fn accept;    /* NULL with only admin listeners */
     bool (*has_signal)(const void *receiver, ss_signal signal);
-    void *receiver;         /* first argument of both */
+    void *receiver; /* first argument of both */
 } ss_server_config;
 
 typedef struct ss_server_stats {
     uint64_t connections_opened;
     uint64_t connections_open;
     uint64_t requests;
-    uint64_t bytes_read;    /* from sockets */
+    uint64_t bytes_read; /* from sockets */
     uint64_t bytes_written;
     uint64_t protocol_errors; /* connections ended for breaking HTTP or flooding */
 } ss_server_stats;
@@ -533,13 +538,13 @@ ss_status ss_server_reply(ss_server *server, uint64_t token, int http_status, co
 /* ------------------------------------------------------------------ net: gRPC client */
 
 typedef struct ss_client_config {
-    const char *host;      /* name, IPv4 or IPv6 literal without brackets; or an absolute path for a unix socket */
+    const char *host; /* name, IPv4 or IPv6 literal without brackets; or an absolute path for a unix socket */
     uint16_t port;
-    const char *authority; /* :authority; NULL: host:port, or localhost for a unix socket; copied */
-    const char *user_agent; /* copied */
-    const char *const *headers; /* name, value, name, value ... lower-case names; copied */
-    size_t n_headers;           /* entries of headers: twice the number of headers */
-    uint32_t max_connections;   /* calls at once, > 0; more wait */
+    const char *authority;       /* :authority; NULL: host:port, or localhost for a unix socket; copied */
+    const char *user_agent;      /* copied */
+    const char *const *headers;  /* name, value, name, value ... lower-case names; copied */
+    size_t n_headers;            /* entries of headers: twice the number of headers */
+    uint32_t max_connections;    /* calls at once, > 0; more wait */
     uint64_t connect_timeout_ns; /* a call's own time limit holds for its connect too; UINT64_MAX: only that one */
 } ss_client_config;
 
@@ -549,9 +554,9 @@ typedef struct ss_client_result {
     char message[512];          /* grpc-message, or what failed */
     bool has_retry_delay;       /* RetryInfo was present */
     uint64_t retry_delay_ns;
-    uint64_t rejected_items;    /* partial success */
+    uint64_t rejected_items; /* partial success */
     char partial_message[512];
-    uint64_t bytes_sent;        /* on the wire, framing included */
+    uint64_t bytes_sent; /* on the wire, framing included */
 } ss_client_result;
 
 /* Connections are made when first needed and reused, one call on each at a time. A call that a reused connection

@@ -330,21 +330,15 @@ ss_status ss_export_response_read(const uint8_t *bytes, size_t length, ss_client
  * as in gRPC's own mapping, since RESOURCE_EXHAUSTED without RetryInfo would drop the data. */
 static int32_t code_for_http(int http_status) {
     switch (http_status) {
-    case 400:
-        return SS_CODE_INVALID_ARGUMENT;
-    case 401:
-        return SS_CODE_UNAUTHENTICATED;
-    case 403:
-        return SS_CLIENT_CODE_PERMISSION_DENIED;
-    case 404:
-        return SS_CODE_UNIMPLEMENTED;
+    case 400: return SS_CODE_INVALID_ARGUMENT;
+    case 401: return SS_CODE_UNAUTHENTICATED;
+    case 403: return SS_CLIENT_CODE_PERMISSION_DENIED;
+    case 404: return SS_CODE_UNIMPLEMENTED;
     case 429:
     case 502:
     case 503:
-    case 504:
-        return SS_CODE_UNAVAILABLE;
-    default:
-        return SS_CODE_UNKNOWN;
+    case 504: return SS_CODE_UNAVAILABLE;
+    default: return SS_CODE_UNKNOWN;
     }
 }
 

@@ -309,19 +309,13 @@ bool ss_client_session_is_unprocessed(const ss_client_session *session) {
 /* Source: gRPC over HTTP2, "HTTP2 Transport Mapping", errors. */
 static int32_t code_for_reset(uint32_t error_code) {
     switch (error_code) {
-    case NGHTTP2_REFUSED_STREAM:
-        return SS_CODE_UNAVAILABLE;
-    case NGHTTP2_CANCEL:
-        return SS_CODE_CANCELLED;
-    case NGHTTP2_ENHANCE_YOUR_CALM:
-        return SS_CODE_RESOURCE_EXHAUSTED;
-    case NGHTTP2_INADEQUATE_SECURITY:
-        return SS_CLIENT_CODE_PERMISSION_DENIED;
+    case NGHTTP2_REFUSED_STREAM: return SS_CODE_UNAVAILABLE;
+    case NGHTTP2_CANCEL: return SS_CODE_CANCELLED;
+    case NGHTTP2_ENHANCE_YOUR_CALM: return SS_CODE_RESOURCE_EXHAUSTED;
+    case NGHTTP2_INADEQUATE_SECURITY: return SS_CLIENT_CODE_PERMISSION_DENIED;
     case NGHTTP2_STREAM_CLOSED:
-    case NGHTTP2_HTTP_1_1_REQUIRED:
-        return SS_CODE_UNKNOWN;
-    default:
-        return SS_CODE_INTERNAL;
+    case NGHTTP2_HTTP_1_1_REQUIRED: return SS_CODE_UNKNOWN;
+    default: return SS_CODE_INTERNAL;
     }
 }
 

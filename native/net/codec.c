@@ -35,6 +35,7 @@ struct ss_codec {
     bool has_inflate;
     ZSTD_DCtx *zstd_in;
     ZSTD_CCtx *zstd_out;
+    ss_snappy snappy;
     int deflate_level; /* of the compressor below */
 #if SPANSIEVE_HAVE_DEFLATE
     struct libdeflate_decompressor *decompressor;
@@ -50,12 +51,9 @@ bool ss_encoding_is_available(ss_encoding encoding) {
     case SS_ENCODING_IDENTITY:
     case SS_ENCODING_GZIP:
     case SS_ENCODING_ZSTD:
-    case SS_ENCODING_ZLIB:
-        return true;
-    case SS_ENCODING_SNAPPY:
-        return ss_snappy_is_available();
-    case SS_N_ENCODINGS:
-        break;
+    case SS_ENCODING_ZLIB: return true;
+    case SS_ENCODING_SNAPPY: return ss_snappy_is_available();
+    case SS_N_ENCODINGS: break;
     }
     return false;
 }
@@ -73,6 +71,7 @@ void ss_codec_free(ss_codec *codec) {
     }
     ZSTD_freeDCtx(codec->zstd_in);
     ZSTD_freeCCtx(codec->zstd_out);
+    ss_snappy_release(&codec->snappy);
 #if SPANSIEVE_HAVE_DEFLATE
     if (codec->decompressor) {
         libdeflate_free_decompressor(codec->decompressor);
@@ -174,8 +173,7 @@ static ss_status zstd_compress_bytes(ss_codec *codec, int level, const uint8_t *
 ss_status ss_compress(ss_codec *codec, ss_encoding encoding, int level, const uint8_t *bytes, size_t length,
                       ss_buffer *out) {
     switch (encoding) {
-    case SS_ENCODING_IDENTITY:
-        return ss_buffer_append(out, bytes, length);
+    case SS_ENCODING_IDENTITY: return ss_buffer_append(out, bytes, length);
     case SS_ENCODING_GZIP:
     case SS_ENCODING_ZLIB:
         if (level < 0 || level > 9) {
@@ -190,10 +188,8 @@ ss_status ss_compress(ss_codec *codec, ss_encoding encoding, int level, const ui
             level = length < ZSTD_DENSE_FROM ? ZSTD_FAST_LEVEL : ZSTD_DENSE_LEVEL;
         }
         return zstd_compress_bytes(codec, level, bytes, length, out);
-    case SS_ENCODING_SNAPPY:
-        return level ? SS_ERR_ARGUMENT : ss_snappy_compress(bytes, length, out);
-    case SS_N_ENCODINGS:
-        break;
+    case SS_ENCODING_SNAPPY: return level ? SS_ERR_ARGUMENT : ss_snappy_compress(&codec->snappy, bytes, length, out);
+    case SS_N_ENCODINGS: break;
     }
     return SS_ERR_UNSUPPORTED;
 }
@@ -369,14 +365,10 @@ static ss_status decompress(ss_codec *codec, ss_encoding encoding, const uint8_t
         }
 #endif
         return inflate_stream(codec, encoding, bytes, length, max_length, out, error);
-    case SS_ENCODING_ZLIB:
-        return inflate_stream(codec, encoding, bytes, length, max_length, out, error);
-    case SS_ENCODING_ZSTD:
-        return unpack_zstd(codec, bytes, length, max_length, out, error);
-    case SS_ENCODING_SNAPPY:
-        return ss_snappy_decompress(bytes, length, max_length, out, error);
-    case SS_N_ENCODINGS:
-        break;
+    case SS_ENCODING_ZLIB: return inflate_stream(codec, encoding, bytes, length, max_length, out, error);
+    case SS_ENCODING_ZSTD: return unpack_zstd(codec, bytes, length, max_length, out, error);
+    case SS_ENCODING_SNAPPY: return ss_snappy_decompress(&codec->snappy, bytes, length, max_length, out, error);
+    case SS_N_ENCODINGS: break;
     }
     return fail(error, SS_ERR_UNSUPPORTED, 0, "encoding is not available");
 }

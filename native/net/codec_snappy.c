@@ -12,9 +12,10 @@ static ss_status fail(ss_error *error, ss_status code, size_t offset, const char
 
 #if SPANSIEVE_HAVE_SNAPPY
 
-#include <snappy-c.h>
+#include <dlfcn.h>
 
 enum {
+    SNAPPY_OK = 0,           /* snappy's status for success */
     BLOCK_MAX_RATIO = 22,    /* the densest element copies 64 bytes and takes 3 */
     CHUNK_MAX_BYTES = 65536, /* of content, in the framed format */
     CHUNK_COMPRESSED = 0x00,
@@ -31,24 +32,56 @@ bool ss_snappy_is_available(void) {
     return true;
 }
 
-ss_status ss_snappy_compress(const uint8_t *bytes, size_t length, ss_buffer *out) {
+static ss_status load(ss_snappy *snappy) {
+    if (snappy->library) {
+        return SS_OK;
+    }
+    ss_snappy loaded = {.library = dlopen("libsnappy.so.1", RTLD_NOW | RTLD_LOCAL)};
+    if (!loaded.library) {
+        return SS_ERR_UNSUPPORTED;
+    }
+    /* POSIX lets dlsym give functions; ISO C has no cast for that, hence the detour. */
+    *(void **)&loaded.compress = dlsym(loaded.library, "snappy_compress");
+    *(void **)&loaded.uncompress = dlsym(loaded.library, "snappy_uncompress");
+    *(void **)&loaded.uncompressed_length = dlsym(loaded.library, "snappy_uncompressed_length");
+    *(void **)&loaded.max_compressed_length = dlsym(loaded.library, "snappy_max_compressed_length");
+    if (!loaded.compress || !loaded.uncompress || !loaded.uncompressed_length || !loaded.max_compressed_length) {
+        ss_snappy_release(&loaded);
+        return SS_ERR_UNSUPPORTED;
+    }
+    *snappy = loaded;
+    return SS_OK;
+}
+
+void ss_snappy_release(ss_snappy *snappy) {
+    if (snappy->library) {
+        dlclose(snappy->library);
+    }
+    *snappy = (ss_snappy){0};
+}
+
+ss_status ss_snappy_compress(ss_snappy *snappy, const uint8_t *bytes, size_t length, ss_buffer *out) {
     if (length > UINT32_MAX) {
         return SS_ERR_LIMIT; /* a block states its size in 32 bits */
     }
-    size_t size = snappy_max_compressed_length(length);
-    ss_status status = ss_buffer_reserve(out, size);
+    ss_status status = load(snappy);
     if (status != SS_OK) {
         return status;
     }
-    snappy_compress((const char *)bytes, length, (char *)out->data + out->length, &size);
+    size_t size = snappy->max_compressed_length(length);
+    status = ss_buffer_reserve(out, size);
+    if (status != SS_OK) {
+        return status;
+    }
+    snappy->compress((const char *)bytes, length, (char *)out->data + out->length, &size);
     out->length += size;
     return SS_OK;
 }
 
-static ss_status unpack_block(const uint8_t *bytes, size_t length, size_t room, ss_buffer *out, ss_error *error,
-                              size_t offset) {
+static ss_status unpack_block(const ss_snappy *snappy, const uint8_t *bytes, size_t length, size_t room, ss_buffer *out,
+                              ss_error *error, size_t offset) {
     size_t size;
-    if (snappy_uncompressed_length((const char *)bytes, length, &size) != SNAPPY_OK ||
+    if (snappy->uncompressed_length((const char *)bytes, length, &size) != SNAPPY_OK ||
         size / BLOCK_MAX_RATIO > length) {
         return fail(error, SS_ERR_MALFORMED, offset, "invalid snappy block");
     }
@@ -59,7 +92,7 @@ static ss_status unpack_block(const uint8_t *bytes, size_t length, size_t room, 
     if (status != SS_OK) {
         return fail(error, status, offset, "no memory for the decompressed bytes");
     }
-    if (snappy_uncompress((const char *)bytes, length, (char *)out->data + out->length, &size) != SNAPPY_OK) {
+    if (snappy->uncompress((const char *)bytes, length, (char *)out->data + out->length, &size) != SNAPPY_OK) {
         return fail(error, SS_ERR_MALFORMED, offset, "invalid snappy block");
     }
     out->length += size;
@@ -88,8 +121,8 @@ static bool checksum_matches(const uint8_t *stated, const uint8_t *content, size
     return masked == expected;
 }
 
-static ss_status unpack_frames(const uint8_t *bytes, size_t length, size_t max_length, ss_buffer *out,
-                               ss_error *error) {
+static ss_status unpack_frames(const ss_snappy *snappy, const uint8_t *bytes, size_t length, size_t max_length,
+                               ss_buffer *out, ss_error *error) {
     size_t start = out->length;
     for (size_t pos = 0; pos < length;) {
         if (length - pos < CHUNK_HEADER_BYTES) {
@@ -113,7 +146,7 @@ static ss_status unpack_frames(const uint8_t *bytes, size_t length, size_t max_l
             size_t before = out->length;
             ss_status status;
             if (type == CHUNK_COMPRESSED) {
-                status = unpack_block(body + CHECKSUM_BYTES, size - CHECKSUM_BYTES, room, out, error, pos);
+                status = unpack_block(snappy, body + CHECKSUM_BYTES, size - CHECKSUM_BYTES, room, out, error, pos);
             } else if (size - CHECKSUM_BYTES > room) {
                 status = fail(error, SS_ERR_LIMIT, pos, "decompressed size exceeds the limit");
             } else {
@@ -137,28 +170,36 @@ static ss_status unpack_frames(const uint8_t *bytes, size_t length, size_t max_l
     return SS_OK;
 }
 
-ss_status ss_snappy_decompress(const uint8_t *bytes, size_t length, size_t max_length, ss_buffer *out,
-                               ss_error *error) {
-    if (length >= sizeof identifier && memcmp(bytes, identifier, sizeof identifier) == 0) {
-        return unpack_frames(bytes, length, max_length, out, error);
+ss_status ss_snappy_decompress(ss_snappy *snappy, const uint8_t *bytes, size_t length, size_t max_length,
+                               ss_buffer *out, ss_error *error) {
+    ss_status status = load(snappy);
+    if (status != SS_OK) {
+        return fail(error, status, 0, "the snappy library cannot be loaded");
     }
-    return unpack_block(bytes, length, max_length, out, error, 0);
+    if (length >= sizeof identifier && memcmp(bytes, identifier, sizeof identifier) == 0) {
+        return unpack_frames(snappy, bytes, length, max_length, out, error);
+    }
+    return unpack_block(snappy, bytes, length, max_length, out, error, 0);
 }
 
 #else
+
+void ss_snappy_release(ss_snappy *snappy) {
+    (void)snappy;
+}
 
 bool ss_snappy_is_available(void) {
     return false;
 }
 
-ss_status ss_snappy_compress(const uint8_t *bytes, size_t length, ss_buffer *out) {
-    (void)bytes, (void)length, (void)out;
+ss_status ss_snappy_compress(ss_snappy *snappy, const uint8_t *bytes, size_t length, ss_buffer *out) {
+    (void)snappy, (void)bytes, (void)length, (void)out;
     return SS_ERR_UNSUPPORTED;
 }
 
-ss_status ss_snappy_decompress(const uint8_t *bytes, size_t length, size_t max_length, ss_buffer *out,
-                               ss_error *error) {
-    (void)bytes, (void)length, (void)max_length, (void)out;
+ss_status ss_snappy_decompress(ss_snappy *snappy, const uint8_t *bytes, size_t length, size_t max_length,
+                               ss_buffer *out, ss_error *error) {
+    (void)snappy, (void)bytes, (void)length, (void)max_length, (void)out;
     return fail(error, SS_ERR_UNSUPPORTED, 0, "snappy was not there at build time");
 }
 

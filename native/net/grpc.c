@@ -349,26 +349,18 @@ ss_status ss_export_response_append(const ss_verdict *verdict, ss_signal signal,
 
 int ss_http_status_of(ss_code code) {
     switch ((int)code) {
-    case SS_CODE_OK:
-        return 200;
+    case SS_CODE_OK: return 200;
     case SS_CODE_CANCELLED:
     case SS_CODE_DEADLINE_EXCEEDED:
     case 10: /* ABORTED */
     case 11: /* OUT_OF_RANGE */
     case SS_CODE_UNAVAILABLE:
-    case 15: /* DATA_LOSS */
-        return 503;
-    case SS_CODE_RESOURCE_EXHAUSTED:
-        return 429;
-    case SS_CODE_INVALID_ARGUMENT:
-        return 400;
-    case SS_CODE_UNAUTHENTICATED:
-        return 401;
-    case 7: /* PERMISSION_DENIED */
-        return 403;
-    case SS_CODE_UNIMPLEMENTED:
-        return 404;
-    default:
-        return 500;
+    case 15: /* DATA_LOSS */ return 503;
+    case SS_CODE_RESOURCE_EXHAUSTED: return 429;
+    case SS_CODE_INVALID_ARGUMENT: return 400;
+    case SS_CODE_UNAUTHENTICATED: return 401;
+    case 7: /* PERMISSION_DENIED */ return 403;
+    case SS_CODE_UNIMPLEMENTED: return 404;
+    default: return 500;
     }
 }

@@ -16,7 +16,8 @@ enum {
     NAME_BYTES = 24,   /* longer header names are none of ours */
     VALUE_BYTES = 128, /* of a header of ours; what is longer is cut, and not known */
     URL_BYTES = 512,
-    DRAIN_BYTES = 256 * 1024 /* a refused body up to this size is read, so that the connection can be used again */
+    DRAIN_BYTES = 256 * 1024, /* a refused body up to this size is read, so that the connection can be used again */
+    DRAIN_PATIENCE_NS = 200000000
 };
 
 typedef enum header { HEADER_OTHER = 0, HEADER_CONTENT_TYPE, HEADER_CONTENT_ENCODING, HEADER_EXPECT } header;
@@ -35,6 +36,7 @@ typedef struct http1 {
     bool has_begun;      /* a request is at hand */
     bool is_closing;     /* the last answer is written */
     bool is_draining;
+    uint64_t drain_by_ns; /* draining: an idle connection is closed then */
 
     /* The request at hand. */
     size_t header_bytes;
@@ -57,32 +59,19 @@ typedef struct http1 {
 
 static const char *reason_of(int status) {
     switch (status) {
-    case 200:
-        return "OK";
-    case 400:
-        return "Bad Request";
-    case 401:
-        return "Unauthorized";
-    case 403:
-        return "Forbidden";
-    case 404:
-        return "Not Found";
-    case 405:
-        return "Method Not Allowed";
-    case 408:
-        return "Request Timeout";
-    case 415:
-        return "Unsupported Media Type";
-    case 429:
-        return "Too Many Requests";
-    case 431:
-        return "Request Header Fields Too Large";
-    case 500:
-        return "Internal Server Error";
-    case 503:
-        return "Service Unavailable";
-    default:
-        return "Unknown";
+    case 200: return "OK";
+    case 400: return "Bad Request";
+    case 401: return "Unauthorized";
+    case 403: return "Forbidden";
+    case 404: return "Not Found";
+    case 405: return "Method Not Allowed";
+    case 408: return "Request Timeout";
+    case 415: return "Unsupported Media Type";
+    case 429: return "Too Many Requests";
+    case 431: return "Request Header Fields Too Large";
+    case 500: return "Internal Server Error";
+    case 503: return "Service Unavailable";
+    default: return "Unknown";
     }
 }
 
@@ -154,10 +143,8 @@ static bool respond_refusal(http1 *connection) {
     char encoding[2 * VALUE_BYTES];
     const text *value = &connection->content_encoding;
     switch (connection->refusal) {
-    case 404:
-        return respond_text(connection, 404, "404 page not found\n");
-    case 405:
-        return respond_text(connection, 405, "405 method not allowed, supported: [POST]");
+    case 404: return respond_text(connection, 404, "404 page not found\n");
+    case 405: return respond_text(connection, 405, "405 method not allowed, supported: [POST]");
     case 415:
         return respond_text(connection, 415,
                             "415 unsupported media type, supported: [application/json, application/x-protobuf]");
@@ -373,14 +360,10 @@ static int on_header_field_complete(llhttp_t *parser) {
 
 static text *value_of(http1 *connection) {
     switch (connection->header) {
-    case HEADER_CONTENT_TYPE:
-        return &connection->content_type;
-    case HEADER_CONTENT_ENCODING:
-        return &connection->content_encoding;
-    case HEADER_EXPECT:
-        return &connection->expect;
-    case HEADER_OTHER:
-        break;
+    case HEADER_CONTENT_TYPE: return &connection->content_type;
+    case HEADER_CONTENT_ENCODING: return &connection->content_encoding;
+    case HEADER_EXPECT: return &connection->expect;
+    case HEADER_OTHER: break;
     }
     return NULL;
 }
@@ -542,13 +525,17 @@ static bool tick(ss_connection *base) {
         respond_text(connection, 408, "408 Request Timeout");
         return false;
     }
-    return true;
+    bool is_idle = !connection->has_begun && !base->admin_token && base->output.length == 0;
+    return !(connection->is_draining && is_idle && now >= connection->drain_by_ns);
 }
 
+/* A request that is on its way is still taken, and answered with Connection: close; only then, or when none comes, is
+ * the connection closed, so that a reload breaks no client. */
 static bool drain(ss_connection *base) {
     http1 *connection = (http1 *)base;
     connection->is_draining = true;
-    return connection->has_begun || base->output.length > 0;
+    connection->drain_by_ns = base->scratch->now_ns + DRAIN_PATIENCE_NS;
+    return true;
 }
 
 static void http1_free(ss_connection *base) {

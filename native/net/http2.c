@@ -386,11 +386,8 @@ static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *fram
             return fail(connection, NGHTTP2_ENHANCE_YOUR_CALM);
         }
         return 0;
-    case NGHTTP2_HEADERS:
-        connection->head.n_continuations = 0;
-        break;
-    default:
-        break;
+    case NGHTTP2_HEADERS: connection->head.n_continuations = 0; break;
+    default: break;
     }
     return charge(connection);
 }
@@ -459,8 +456,7 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
             h->unknown_encoding_length = keep_text(h->unknown_encoding, sizeof h->unknown_encoding, value, length);
         }
         break;
-    default:
-        break;
+    default: break;
     }
     return 0;
 }
@@ -492,16 +488,13 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
             return NGHTTP2_ERR_CALLBACK_FAILURE;
         }
         return s->complete && !s->answered ? checked(connection, take_request(connection, s)) : 0;
-    case NGHTTP2_SETTINGS:
-        connection->has_settings = true;
-        return 0;
+    case NGHTTP2_SETTINGS: connection->has_settings = true; return 0;
     case NGHTTP2_PING:
         if (frame->hd.flags & NGHTTP2_FLAG_ACK && connection->final_goaway_ns) {
             connection->final_goaway_ns = 1; /* every request sent before our notice has arrived */
         }
         return 0;
-    default:
-        return 0;
+    default: return 0;
     }
 }
 

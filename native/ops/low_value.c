@@ -161,7 +161,8 @@ static uint32_t find_slot(const lineage *l, uint32_t row, uint64_t span_id) {
     uint32_t slot = (uint32_t)hash & l->mask;
     while (l->slots[slot]) {
         uint32_t found = l->rows[l->slots[slot] - 1];
-        if (id_of(table->span_id, found) == span_id && memcmp(table->trace_id + (size_t)found * 16, trace_id, 16) == 0) {
+        if (id_of(table->span_id, found) == span_id &&
+            memcmp(table->trace_id + (size_t)found * 16, trace_id, 16) == 0) {
             break;
         }
         slot = (slot + 1) & l->mask;

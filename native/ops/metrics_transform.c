@@ -112,8 +112,8 @@ typedef struct tally {
 } tally;
 
 static bool decode(metric *m) {
-    m->is_decoded = m->is_decoded ||
-                    ss_points_decode(m->table, m->first_row, m->end_row, &m->scratch->arena, &m->points);
+    m->is_decoded =
+        m->is_decoded || ss_points_decode(m->table, m->first_row, m->end_row, &m->scratch->arena, &m->points);
     return m->is_decoded;
 }
 

@@ -527,9 +527,7 @@ static bool combine(const ss_points *points, ss_point *first, uint32_t n, ss_agg
     }
     first->has_new_value = true;
     switch (points->kind) {
-    case SS_METRIC_HISTOGRAM:
-        combine_totals(points, first);
-        return combine_buckets(points, first);
+    case SS_METRIC_HISTOGRAM: combine_totals(points, first); return combine_buckets(points, first);
     case SS_METRIC_EXPONENTIAL_HISTOGRAM:
         return combine_exponential(points, first) && (combine_totals(points, first), true);
     default: return combine_numbers(points, first, n, aggregation);
@@ -588,8 +586,8 @@ bool ss_points_merge(ss_points *points, ss_aggregation aggregation, uint64_t see
     }
     group_live(points, &l);
     group_rest(points, &l, counts);
-    bool counts_numbers = aggregation == SS_AGGREGATION_COUNT &&
-                          (points->kind == SS_METRIC_GAUGE || points->kind == SS_METRIC_SUM);
+    bool counts_numbers =
+        aggregation == SS_AGGREGATION_COUNT && (points->kind == SS_METRIC_GAUGE || points->kind == SS_METRIC_SUM);
     for (uint32_t i = 0; i < points->n_points; i++) {
         ss_point *first = &points->points[i];
         if (first->is_gone || !first->has_value) {

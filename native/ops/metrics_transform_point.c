@@ -102,14 +102,14 @@ bool ss_gather(ss_point_arena *arena, ss_gathered *gathered, ss_bytes piece) {
 typedef struct layout {
     int32_t kind;
     uint32_t attributes;
-    uint32_t exemplars; /* 0: the kind has none */
+    uint32_t exemplars;    /* 0: the kind has none */
     uint32_t value_fields; /* BIT of each field that is written anew with a new value */
 } layout;
 
-static const layout number_layout = {
-    SS_METRIC_GAUGE, SS_NUMBER_DATA_POINT_ATTRIBUTES, SS_NUMBER_DATA_POINT_EXEMPLARS,
-    BIT(SS_NUMBER_DATA_POINT_START_TIME_UNIX_NANO) | BIT(SS_NUMBER_DATA_POINT_AS_DOUBLE) |
-        BIT(SS_NUMBER_DATA_POINT_AS_INT) | BIT(SS_NUMBER_DATA_POINT_EXEMPLARS)};
+static const layout number_layout = {SS_METRIC_GAUGE, SS_NUMBER_DATA_POINT_ATTRIBUTES, SS_NUMBER_DATA_POINT_EXEMPLARS,
+                                     BIT(SS_NUMBER_DATA_POINT_START_TIME_UNIX_NANO) |
+                                         BIT(SS_NUMBER_DATA_POINT_AS_DOUBLE) | BIT(SS_NUMBER_DATA_POINT_AS_INT) |
+                                         BIT(SS_NUMBER_DATA_POINT_EXEMPLARS)};
 static const layout histogram_layout = {
     SS_METRIC_HISTOGRAM, SS_HISTOGRAM_DATA_POINT_ATTRIBUTES, SS_HISTOGRAM_DATA_POINT_EXEMPLARS,
     BIT(SS_HISTOGRAM_DATA_POINT_START_TIME_UNIX_NANO) | BIT(SS_HISTOGRAM_DATA_POINT_COUNT) |
@@ -572,8 +572,8 @@ static bool put_rest(writer *w, ss_reader reader, uint32_t replaced) {
 bool ss_point_encode(const ss_table *table, const ss_points *points, const ss_point *point, ss_buffer *out,
                      ss_bytes *row) {
     const layout *shape = layout_of(points->kind);
-    uint32_t replaced = (point->has_new_attributes ? BIT(shape->attributes) : 0) |
-                        (point->has_new_value ? shape->value_fields : 0);
+    uint32_t replaced =
+        (point->has_new_attributes ? BIT(shape->attributes) : 0) | (point->has_new_value ? shape->value_fields : 0);
     writer w = {.out = out};
     out->length = 0;
     put(&w, (ss_bytes){(const uint8_t[HEAD_BYTES]){0}, HEAD_BYTES});

@@ -63,7 +63,7 @@ typedef struct ss_distribution {
     bool has_sum;
     bool has_min;
     bool has_max;
-    ss_gathered bucket_counts; /* explicit: fixed64 each */
+    ss_gathered bucket_counts;   /* explicit: fixed64 each */
     ss_gathered explicit_bounds; /* explicit: double each */
     int32_t scale;
     uint64_t zero_count;

@@ -632,8 +632,7 @@ static bool read_sampling_attributes(const attribute *found, ss_sampling *carrie
 static void apply_log_priority(const sampler *self, const attribute *found, ss_sampler_policy *policy,
                                uint64_t *threshold) {
     double percentage;
-    if (as_number(&found->value, &percentage) &&
-        ss_sampler_threshold(percentage / 100, self->precision, threshold)) {
+    if (as_number(&found->value, &percentage) && ss_sampler_threshold(percentage / 100, self->precision, threshold)) {
         *policy = SS_SAMPLER_SAMPLING_PRIORITY;
     }
 }

@@ -26,8 +26,8 @@ void ss_randomness_format(uint64_t randomness, uint8_t out[SS_SAMPLING_DIGITS]);
 size_t ss_threshold_format(uint64_t threshold, uint8_t out[SS_SAMPLING_DIGITS]);
 
 enum {
-    SS_TRACESTATE_MAX = 1024,       /* longest header value that is read */
-    SS_TRACESTATE_MEMBER_MAX = 256, /* longest key, longest value */
+    SS_TRACESTATE_MAX = 1024,                         /* longest header value that is read */
+    SS_TRACESTATE_MEMBER_MAX = 256,                   /* longest key, longest value */
     SS_TRACESTATE_FORMAT_MAX = SS_TRACESTATE_MAX + 64 /* what rv and th can add */
 };
 

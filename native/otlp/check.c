@@ -22,10 +22,10 @@ bool ss_check_skip(ss_check *check, ss_reader *reader, uint32_t tag, const uint8
     if (ss_skip_field(reader, tag, 0)) {
         return true;
     }
-    const char *reason = (tag & 7) == SS_WIRE_BYTES    ? SS_REASON_LENGTH
-                         : (tag & 7) == SS_WIRE_VARINT ? SS_REASON_VARINT
+    const char *reason = (tag & 7) == SS_WIRE_BYTES                                      ? SS_REASON_LENGTH
+                         : (tag & 7) == SS_WIRE_VARINT                                   ? SS_REASON_VARINT
                          : (tag & 7) > SS_WIRE_FIXED32 || (tag & 7) == SS_WIRE_END_GROUP ? SS_REASON_TAG
-                                                                                          : SS_REASON_END;
+                                                                                         : SS_REASON_END;
     return ss_check_fail(check, tag_at, SS_ERR_MALFORMED, reason);
 }
 

@@ -72,8 +72,8 @@ static size_t measure(emitter *e) {
     struct ss_table_private *own = e->own;
     for (uint32_t i = 0; i < own->n_nodes; i++) {
         ss_node *node = &own->nodes[i];
-        node->new_length = (uint32_t)(node->end_offset - node->body_offset - node->rows_bytes +
-                                      edits_delta(own, node->first_edit));
+        node->new_length =
+            (uint32_t)(node->end_offset - node->body_offset - node->rows_bytes + edits_delta(own, node->first_edit));
         node->is_kept = node->level > 2 && node->first_row == node->end_row && keeps_empty(e, node);
     }
     for (uint32_t i = own->n_nodes; i-- > 0;) {
@@ -92,8 +92,8 @@ static size_t measure(emitter *e) {
             ss_node *parent = &own->nodes[node->parent];
             parent->new_length -= node->end_offset - node->tag_offset;
             if (node->is_kept) {
-                parent->new_length += node->length_offset - node->tag_offset + ss_varint_size(node->new_length) +
-                                      node->new_length;
+                parent->new_length +=
+                    node->length_offset - node->tag_offset + ss_varint_size(node->new_length) + node->new_length;
                 parent->is_kept |= node->level <= 2 || node->first_row != node->end_row;
             }
         }

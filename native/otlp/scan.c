@@ -99,7 +99,8 @@ static uint32_t open_row(scan *s, uint32_t node, const uint8_t *tag, ss_reader b
 }
 
 /* Copy an id of size bytes, or leave it zero when it is empty. */
-static inline __attribute__((always_inline)) bool read_id(scan *s, ss_reader *reader, uint8_t *id, size_t size, const char *reason) {
+static inline __attribute__((always_inline)) bool read_id(scan *s, ss_reader *reader, uint8_t *id, size_t size,
+                                                          const char *reason) {
     const uint8_t *at = reader->pos;
     ss_reader value;
     if (!ss_read_bytes(reader, &value)) {
@@ -327,9 +328,7 @@ static bool scan_span(scan *s, uint32_t node, const uint8_t *tag_start, ss_reade
         case TAG(SS_SPAN_TRACE_ID, SS_WIRE_BYTES):
             ok = read_id(s, &body, trace_id, 16, "trace id must be 16 bytes");
             break;
-        case TAG(SS_SPAN_SPAN_ID, SS_WIRE_BYTES):
-            ok = read_id(s, &body, span_id, 8, "span id must be 8 bytes");
-            break;
+        case TAG(SS_SPAN_SPAN_ID, SS_WIRE_BYTES): ok = read_id(s, &body, span_id, 8, "span id must be 8 bytes"); break;
         case TAG(SS_SPAN_TRACE_STATE, SS_WIRE_BYTES):
             ok = read_text(s, &body, tag_at, &c.tracestate_offset, &c.tracestate_length);
             break;
@@ -337,9 +336,7 @@ static bool scan_span(scan *s, uint32_t node, const uint8_t *tag_start, ss_reade
             ok = read_id(s, &body, parent, 8, "parent span id must be 8 bytes");
             c.parent_offset = offset_of(s, body.pos) - 8;
             break;
-        case TAG(SS_SPAN_NAME, SS_WIRE_BYTES):
-            ok = read_text(s, &body, tag_at, &c.name_offset, &c.name_length);
-            break;
+        case TAG(SS_SPAN_NAME, SS_WIRE_BYTES): ok = read_text(s, &body, tag_at, &c.name_offset, &c.name_length); break;
         case TAG(SS_SPAN_KIND, SS_WIRE_VARINT):
             if (!ss_read_varint(&body, &value)) {
                 return fail(s, tag_at, SS_ERR_MALFORMED, SS_REASON_VARINT);
@@ -356,9 +353,7 @@ static bool scan_span(scan *s, uint32_t node, const uint8_t *tag_start, ss_reade
                 return fail(s, tag_at, SS_ERR_MALFORMED, SS_REASON_END);
             }
             break;
-        case TAG(SS_SPAN_ATTRIBUTES, SS_WIRE_BYTES):
-            ok = read_attributes(s, &body, tag_at, tag, &c);
-            break;
+        case TAG(SS_SPAN_ATTRIBUTES, SS_WIRE_BYTES): ok = read_attributes(s, &body, tag_at, tag, &c); break;
         case TAG(SS_SPAN_EVENTS, SS_WIRE_BYTES):
             c.event_count++;
             ok = read_span_event(s, &body, &c.marks);
@@ -367,16 +362,13 @@ static bool scan_span(scan *s, uint32_t node, const uint8_t *tag_start, ss_reade
             c.link_count++;
             ok = ss_check_message(&s->check, &body, SS_CHECK_SPAN_LINK, 1);
             break;
-        case TAG(SS_SPAN_STATUS, SS_WIRE_BYTES):
-            ok = read_span_status(s, &body, &c.status);
-            break;
+        case TAG(SS_SPAN_STATUS, SS_WIRE_BYTES): ok = read_span_status(s, &body, &c.status); break;
         case TAG(SS_SPAN_FLAGS, SS_WIRE_FIXED32):
             if (!ss_read_fixed32(&body, &c.flags)) {
                 return fail(s, tag_at, SS_ERR_MALFORMED, SS_REASON_END);
             }
             break;
-        default:
-            ok = ss_check_skip(&s->check, &body, tag, tag_at);
+        default: ok = ss_check_skip(&s->check, &body, tag, tag_at);
         }
         if (__builtin_expect(!ok, 0)) {
             return false;
@@ -420,9 +412,7 @@ static bool scan_log_record(scan *s, uint32_t node, const uint8_t *tag_start, ss
         case TAG(SS_LOG_RECORD_BODY, SS_WIRE_BYTES):
             ok = ss_check_message(&s->check, &body, SS_CHECK_ANY_VALUE, 1);
             break;
-        case TAG(SS_LOG_RECORD_ATTRIBUTES, SS_WIRE_BYTES):
-            ok = read_attribute(s, &body, tag_at, &c);
-            break;
+        case TAG(SS_LOG_RECORD_ATTRIBUTES, SS_WIRE_BYTES): ok = read_attribute(s, &body, tag_at, &c); break;
         case TAG(SS_LOG_RECORD_FLAGS, SS_WIRE_FIXED32):
             ok = ss_read_fixed32(&body, &c.flags) || fail(s, tag_at, SS_ERR_MALFORMED, SS_REASON_END);
             break;
@@ -432,8 +422,7 @@ static bool scan_log_record(scan *s, uint32_t node, const uint8_t *tag_start, ss
         case TAG(SS_LOG_RECORD_SPAN_ID, SS_WIRE_BYTES):
             ok = read_id(s, &body, span_id, 8, "span id must be 8 bytes");
             break;
-        default:
-            ok = ss_check_skip(&s->check, &body, tag, tag_at);
+        default: ok = ss_check_skip(&s->check, &body, tag, tag_at);
         }
         if (!ok) {
             return false;
@@ -461,13 +450,15 @@ static const point_shape point_shapes[] = {
     {SS_METRIC_SUMMARY, SS_SUMMARY_DATA_POINT_ATTRIBUTES, SS_SUMMARY_DATA_POINT_FLAGS, SS_CHECK_SUMMARY_DATA_POINT},
 };
 _Static_assert(SS_NUMBER_DATA_POINT_TIME_UNIX_NANO == 3 && SS_HISTOGRAM_DATA_POINT_TIME_UNIX_NANO == 3 &&
-                   SS_EXPONENTIAL_HISTOGRAM_DATA_POINT_TIME_UNIX_NANO == 3 && SS_SUMMARY_DATA_POINT_TIME_UNIX_NANO == 3 &&
-                   SS_NUMBER_DATA_POINT_START_TIME_UNIX_NANO == 2 && SS_HISTOGRAM_DATA_POINT_START_TIME_UNIX_NANO == 2 &&
+                   SS_EXPONENTIAL_HISTOGRAM_DATA_POINT_TIME_UNIX_NANO == 3 &&
+                   SS_SUMMARY_DATA_POINT_TIME_UNIX_NANO == 3 && SS_NUMBER_DATA_POINT_START_TIME_UNIX_NANO == 2 &&
+                   SS_HISTOGRAM_DATA_POINT_START_TIME_UNIX_NANO == 2 &&
                    SS_EXPONENTIAL_HISTOGRAM_DATA_POINT_START_TIME_UNIX_NANO == 2 &&
                    SS_SUMMARY_DATA_POINT_START_TIME_UNIX_NANO == 2,
                "times have one field number in all data points");
 
-static bool scan_data_point(scan *s, uint32_t node, const point_shape *shape, const uint8_t *tag_start, ss_reader body) {
+static bool scan_data_point(scan *s, uint32_t node, const point_shape *shape, const uint8_t *tag_start,
+                            ss_reader body) {
     uint32_t row = open_row(s, node, tag_start, body);
     if (row == SS_NO_INDEX) {
         return false;

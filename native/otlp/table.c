@@ -248,8 +248,8 @@ ss_status ss_table_edit_node(ss_table *table, uint32_t node, uint32_t offset, ui
         return SS_ERR_ARGUMENT;
     }
     uint32_t owner = own->nodes[node].parent;
-    while (owner != SS_NO_INDEX && (offset < own->nodes[owner].body_offset ||
-                                    (uint64_t)offset + length > own->nodes[owner].end_offset)) {
+    while (owner != SS_NO_INDEX &&
+           (offset < own->nodes[owner].body_offset || (uint64_t)offset + length > own->nodes[owner].end_offset)) {
         owner = own->nodes[owner].parent;
     }
     if (owner == SS_NO_INDEX) {

@@ -10,14 +10,20 @@ enum { FRAME_ROWS_MAX = 1 << 16, POOLED_BYTES_MAX = 8 << 20, FRAME_BYTES_MAX = 1
 ss_runtime *ss_runtime_new(void) {
     ss_runtime *runtime = calloc(1, sizeof *runtime);
     if (runtime) {
+        runtime->n_holders = 1;
         pthread_mutex_init(&runtime->workers_lock, NULL);
         pthread_mutex_init(&runtime->pool_lock, NULL);
     }
     return runtime;
 }
 
+ss_runtime *ss_runtime_hold(ss_runtime *runtime) {
+    __atomic_fetch_add(&runtime->n_holders, 1, __ATOMIC_RELAXED);
+    return runtime;
+}
+
 void ss_runtime_free(ss_runtime *runtime) {
-    if (runtime) {
+    if (runtime && __atomic_sub_fetch(&runtime->n_holders, 1, __ATOMIC_ACQ_REL) == 0) {
         while (runtime->n_pool) {
             ss_buffer_free(&runtime->pool[--runtime->n_pool]);
         }
@@ -96,7 +102,7 @@ void ss_runtime_synchronize(ss_runtime *runtime) {
 ss_worker *ss_worker_new(ss_runtime *runtime) {
     ss_worker *worker = calloc(1, sizeof *worker);
     if (worker) {
-        worker->runtime = runtime;
+        worker->runtime = ss_runtime_hold(runtime);
         pthread_mutex_lock(&runtime->workers_lock);
         worker->next = runtime->workers;
         runtime->workers = worker;
@@ -120,6 +126,7 @@ void ss_worker_free(ss_worker *worker) {
         ss_table_free(worker->frames[i].table);
         ss_buffer_free(&worker->frames[i].bytes);
     }
+    ss_runtime_free(worker->runtime);
     free(worker);
 }
 

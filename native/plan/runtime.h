@@ -17,22 +17,26 @@ typedef struct ss_frame {
 
 struct ss_worker {
     ss_runtime *runtime;
-    ss_worker *next;  /* in the runtime's list */
-    uint64_t epoch;   /* odd while inside a request; atomic */
-    uint32_t depth;   /* frames in use */
+    ss_worker *next; /* in the runtime's list */
+    uint64_t epoch;  /* odd while inside a request; atomic */
+    uint32_t depth;  /* frames in use */
     ss_frame frames[SS_FRAMES_MAX];
 };
 
 struct ss_runtime {
-    uint64_t in_flight_bytes; /* atomic */
-    uint64_t rss_bytes;       /* the last sample; atomic */
-    uint64_t rss_in_flight;   /* in_flight_bytes at that sample; atomic */
+    uint64_t n_holders; /* its maker, workers and queues; atomic */
+    uint64_t in_flight_bytes;     /* atomic */
+    uint64_t rss_bytes;           /* the last sample; atomic */
+    uint64_t rss_in_flight;       /* in_flight_bytes at that sample; atomic */
     pthread_mutex_t workers_lock; /* held through a grace period, so never taken inside a request */
     ss_worker *workers;
     pthread_mutex_t pool_lock;
     ss_buffer pool[SS_POOL_MAX]; /* emptied batch buffers, to be filled again */
     uint32_t n_pool;
 };
+
+/* Keep the runtime for one more ss_runtime_free: for what touches it while being freed itself. Returns it. Any thread. */
+ss_runtime *ss_runtime_hold(ss_runtime *runtime);
 
 /* Take a buffer whose memory is still warm, or an empty one; give it back when it is done with. Any thread. */
 ss_buffer ss_runtime_take_buffer(ss_runtime *runtime);

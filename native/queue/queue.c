@@ -169,6 +169,7 @@ static void queue_free(ss_consumer *consumer) {
     pthread_cond_destroy(&self->filled);
     pthread_cond_destroy(&self->freed);
     pthread_mutex_destroy(&self->lock);
+    ss_runtime_free(self->runtime);
     free(self);
 }
 
@@ -186,7 +187,7 @@ ss_consumer *ss_queue_new(ss_runtime *runtime, ss_signal signal, ss_queue_sizer 
         return NULL;
     }
     self->consumer = (ss_consumer){&queue_vtable, signal};
-    self->runtime = runtime;
+    self->runtime = ss_runtime_hold(runtime);
     self->sizer = sizer;
     self->capacity = capacity;
     self->block_on_overflow = block_on_overflow;

@@ -162,5 +162,10 @@ def zstd_bomb(size: int) -> bytes:
 
 
 def zstd_wide_window() -> bytes:
-    """Return the start of a zstd frame that asks for a window of 512 MiB."""
+    """Return an empty zstd frame that asks for a window of 512 MiB."""
     return b"\x28\xb5\x2f\xfd\x00" + bytes([19 << 3]) + b"\x01\x00\x00"
+
+
+def zstd_large_claim() -> bytes:
+    """Return an empty zstd frame that claims a content of 8 GiB."""
+    return b"\x28\xb5\x2f\xfd\xe0" + struct.pack("<Q", 8 << 30) + b"\x01\x00\x00"

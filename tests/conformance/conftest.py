@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from collector.native.library import has_net
-from tests.conformance.harness import Collector
 from tests.conformance.bodies import MIB
+from tests.conformance.harness import Collector
 
 
 @pytest.fixture(scope="session", params=["native", "grpcio"])

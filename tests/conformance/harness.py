@@ -132,7 +132,9 @@ class Collector:
         values = {}
         for sample in self.receiver.samples():
             labels = dict(sample.labels)
-            values[sample.instrument.name, labels.get("transport", ""), labels.get("signal", "")] = sample.value
+            values[sample.instrument.name, labels.get("transport", ""), labels.get("signal", "")] = (
+                sample.value
+            )
         return values
 
 

@@ -246,6 +246,18 @@ class GrpcPeer:
             reset_code=reset_code,
         )
 
+    def is_told_to_go(self) -> bool:
+        """Wait for GOAWAY or the end, and go, as clients without a call under way do; False when neither comes."""
+        try:
+            while not self.is_going_away:
+                self._receive()
+        except TimeoutError:
+            return False
+        except (OSError, h2.exceptions.ProtocolError):
+            pass  # h2 takes nothing after a GOAWAY, and says so
+        self._socket.close()
+        return True
+
     def call(self, headers: list[tuple[str, str]], payload: bytes) -> GrpcAnswer:
         """Make one whole call; payload holds its length prefix already."""
         stream = self.open(headers)

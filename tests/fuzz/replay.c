@@ -33,7 +33,8 @@ static int replay(const char *path) {
     int failures = 0;
     for (struct dirent *entry; folder && (entry = readdir(folder));) {
         char child[4096];
-        if (entry->d_name[0] != '.' && snprintf(child, sizeof child, "%s/%s", path, entry->d_name) < (int)sizeof child) {
+        if (entry->d_name[0] != '.' &&
+            snprintf(child, sizeof child, "%s/%s", path, entry->d_name) < (int)sizeof child) {
             failures += replay(child);
         }
     }

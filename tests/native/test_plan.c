@@ -122,13 +122,13 @@ typedef struct batch_case {
 static void test_batch_sizes(void) {
     const uint64_t never = 3600u * 1000000000ull;
     const batch_case cases[] = {
-        {{never, 10, 0, 0}, 4, 5, 2, 0},       /* 12 at the third, the rest at drain */
-        {{never, 10, 10, 0}, 4, 5, 2, 0},      /* exactly 10 and 10 */
-        {{never, 10, 10, 0}, 25, 1, 3, 0},     /* 10, 10, 5 */
-        {{0, 10, 0, 0}, 4, 5, 5, 0},           /* no timeout: each at once */
-        {{never, 0, 0, 0}, 4, 5, 5, 0},        /* no size: each at once */
+        {{never, 10, 0, 0}, 4, 5, 2, 0},          /* 12 at the third, the rest at drain */
+        {{never, 10, 10, 0}, 4, 5, 2, 0},         /* exactly 10 and 10 */
+        {{never, 10, 10, 0}, 25, 1, 3, 0},        /* 10, 10, 5 */
+        {{0, 10, 0, 0}, 4, 5, 5, 0},              /* no timeout: each at once */
+        {{never, 0, 0, 0}, 4, 5, 5, 0},           /* no size: each at once */
         {{never, 100, 0, 1000}, 100, 1, 7, 1000}, /* 16 spans and 12 bytes of framing fit */
-        {{never, 1000, 0, 30}, 3, 1, 3, 0},    /* each span alone is larger than the limit */
+        {{never, 1000, 0, 30}, 3, 1, 3, 0},       /* each span alone is larger than the limit */
         {{never, 1000, 0, 1000}, 10, 3, 3, 1000}, /* two requests of 612 do not fit into one */
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -143,7 +143,8 @@ static void test_batch_sizes(void) {
         ss_batch_stats stats;
         for (uint32_t n = 0; n < c->requests; n++) {
             /* Bounded, since a batch may be refused while two wait for its thread. */
-            for (int tries = 0; ss_consumer_push(batch, worker, request.data, request.length, &verdict) != SS_OK; tries++) {
+            for (int tries = 0; ss_consumer_push(batch, worker, request.data, request.length, &verdict) != SS_OK;
+                 tries++) {
                 CHECK(tries < 100000);
                 if (tries == 100000) {
                     break;

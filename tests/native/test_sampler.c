@@ -328,9 +328,9 @@ static void test_hash(void) {
     static const struct {
         float percentage;
         uint32_t buckets;
-    } cases[] = {{15.5F, 2539},   {33.333332F, 5461}, {1, 163},        {10, 1638},       {0.03F, 4},
-                 {99.9F, 16367},  {0.006F, 0},        {0.0062F, 1},    {100, 16384},     {150, 16384},
-                 {99.999F, 16383}, {65.802F, 10781},  {72.052F, 11805}, {90.802F, 14877}, {97.052F, 15901}};
+    } cases[] = {{15.5F, 2539},    {33.333332F, 5461}, {1, 163},         {10, 1638},       {0.03F, 4},
+                 {99.9F, 16367},   {0.006F, 0},        {0.0062F, 1},     {100, 16384},     {150, 16384},
+                 {99.999F, 16383}, {65.802F, 10781},   {72.052F, 11805}, {90.802F, 14877}, {97.052F, 15901}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         CHECK_EQUAL(cases[i].buckets, ss_sampler_buckets(cases[i].percentage));
     }
@@ -512,8 +512,12 @@ static void check_log(const log_case *c) {
 }
 
 static void test_logs(void) {
-    const ss_sampler_config by_id = {.sampling_percentage = 50, .fail_closed = true, .hash_trace_id = true,
-                                     .from_attribute = "id", .sampling_priority = "p", .sampling_precision = 4};
+    const ss_sampler_config by_id = {.sampling_percentage = 50,
+                                     .fail_closed = true,
+                                     .hash_trace_id = true,
+                                     .from_attribute = "id",
+                                     .sampling_priority = "p",
+                                     .sampling_precision = 4};
     ss_sampler_config by_record = by_id, open = by_id, equalizing = by_id, proportional = by_id, never = by_id;
     by_record.hash_trace_id = false;
     open.fail_closed = false;
@@ -535,11 +539,21 @@ static void test_logs(void) {
         {by_id, ID, {{"sampling.threshold", "string:8"}}, false, "", "", SS_SAMPLER_TRACE_ID_HASH},
         {open, ID, {{"sampling.threshold", "string:8"}}, true, "8", "-", SS_SAMPLER_TRACE_ID_HASH},
         {open, ID, {{"sampling.randomness", "string:x"}}, true, "-", "x", SS_SAMPLER_TRACE_ID_HASH},
-        {by_id, ID, {{"sampling.threshold", "string:"}, {"sampling.randomness", "int:1"}}, true, "8", "fdc80d0b42008d",
+        {by_id,
+         ID,
+         {{"sampling.threshold", "string:"}, {"sampling.randomness", "int:1"}},
+         true,
+         "8",
+         "fdc80d0b42008d",
          SS_SAMPLER_TRACE_ID_HASH},
         {resampling, ID, {{"sampling.threshold", "string:80"}}, true, "c", "fee40685a10046", SS_SAMPLER_TRACE_ID_HASH},
         {equalizing, ID, {{0}}, true, "8", "-", SS_SAMPLER_TRACE_ID_W3C},
-        {equalizing, NO_ID, {{"sampling.randomness", "string:80000000000000"}}, true, "8", "80000000000000",
+        {equalizing,
+         NO_ID,
+         {{"sampling.randomness", "string:80000000000000"}},
+         true,
+         "8",
+         "80000000000000",
          SS_SAMPLER_SAMPLING_RANDOMNESS},
         {equalizing, ID, {{"sampling.threshold", "string:c"}}, true, "c", "-", SS_SAMPLER_TRACE_ID_W3C},
         {proportional, ID, {{"sampling.threshold", "string:8"}}, true, "c", "-", SS_SAMPLER_TRACE_ID_W3C},
@@ -564,9 +578,9 @@ static void test_logs(void) {
         }
     }
     /* Numbers hash as their text. */
-    static const char *const twins[][2] = {{"int:123", "string:123"},     {"int:-5", "string:-5"},
-                                           {"double:1.5", "string:1.5"},  {"double:1e21", "string:1e+21"},
-                                           {"bool:1", "string:true"},     {"bool:0", "string:false"},
+    static const char *const twins[][2] = {{"int:123", "string:123"},    {"int:-5", "string:-5"},
+                                           {"double:1.5", "string:1.5"}, {"double:1e21", "string:1e+21"},
+                                           {"bool:1", "string:true"},    {"bool:0", "string:false"},
                                            {"bytes:raw", "string:raw"}};
     for (size_t i = 0; i < sizeof twins / sizeof *twins; i++) {
         const char *text = strchr(twins[i][1], ':') + 1;

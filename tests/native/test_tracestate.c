@@ -198,8 +198,9 @@ static void test_number_parse(void) {
     check_number("-InFiNiTy", true, -INFINITY);
     check_number("nAn", true, NAN);
     static const char *const bad[] = {
-        "", " 1", "1 ", "+", ".", "e5", "1e", "1e+", "-nan", "infin", "0x1", "0x", "0xp1", "1__2", "_1", "1_", "1_.5",
-        "1._5", "1e_5", "1_e5", "0x_p", "0b1p1", "1e400", "-1e400", "1,5", "1f", "0x1p1_", "--1", "1.2.3",
+        "",     " 1",    "1 ",    "+",      ".",   "e5", "1e",     "1e+",  "-nan",  "infin",
+        "0x1",  "0x",    "0xp1",  "1__2",   "_1",  "1_", "1_.5",   "1._5", "1e_5",  "1_e5",
+        "0x_p", "0b1p1", "1e400", "-1e400", "1,5", "1f", "0x1p1_", "--1",  "1.2.3",
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         check_number(bad[i], false, 0);

@@ -97,9 +97,8 @@ def _operate(metric: Any, each: Transform, operation: Operation, all_match: bool
             if _point_matches(each, point):
                 if action == "update_label":
                     _update_label(point, operation)
-                elif kind in ("gauge", "sum") and point.WhichOneof("value"):
-                    if not point.flags & 1:
-                        _change_number(point, operation)
+                elif kind in ("gauge", "sum") and point.WhichOneof("value") and not point.flags & 1:
+                    _change_number(point, operation)
         return
     if not all_match:
         return

@@ -62,7 +62,7 @@ def items(request: Any) -> Iterator[Any]:
                     yield from getattr(metric, kind).data_points
 
 
-def attribute(key: str, value: str | int | float | bool) -> KeyValue:
+def attribute(key: str, value: str | float | bool) -> KeyValue:
     """Return a KeyValue for a plain value."""
     field = {bool: "bool_value", int: "int_value", float: "double_value", str: "string_value"}[type(value)]
     return KeyValue(key=key, value=AnyValue(**{field: value}))
@@ -141,8 +141,12 @@ spans = st.builds(
     end_time_unix_nano=_u64,
     attributes=attributes,
     dropped_attributes_count=_u32,
-    events=st.lists(st.builds(Span.Event, name=_text, time_unix_nano=_u64, attributes=attributes), max_size=2),
-    links=st.lists(st.builds(Span.Link, trace_id=_trace_ids, span_id=_span_ids, trace_state=_text), max_size=2),
+    events=st.lists(
+        st.builds(Span.Event, name=_text, time_unix_nano=_u64, attributes=attributes), max_size=2
+    ),
+    links=st.lists(
+        st.builds(Span.Link, trace_id=_trace_ids, span_id=_span_ids, trace_state=_text), max_size=2
+    ),
     status=st.one_of(st.none(), st.builds(Status, code=st.integers(0, 2), message=_text)),
 )
 log_records = st.builds(
@@ -159,7 +163,8 @@ log_records = st.builds(
 )
 _times = {"start_time_unix_nano": _u64, "time_unix_nano": _u64, "attributes": attributes, "flags": _u32}
 _exemplars = st.lists(
-    st.builds(Exemplar, time_unix_nano=_u64, as_double=_double, trace_id=_trace_ids, span_id=_span_ids), max_size=2
+    st.builds(Exemplar, time_unix_nano=_u64, as_double=_double, trace_id=_trace_ids, span_id=_span_ids),
+    max_size=2,
 )
 _counts = st.lists(_u64, max_size=4)
 number_points = st.one_of(
@@ -210,29 +215,39 @@ metrics = st.one_of(
             ExponentialHistogram, data_points=st.lists(exponential_points, max_size=2)
         ),
     ),
-    st.builds(Metric, name=_text, summary=st.builds(Summary, data_points=st.lists(summary_points, max_size=2))),
+    st.builds(
+        Metric, name=_text, summary=st.builds(Summary, data_points=st.lists(summary_points, max_size=2))
+    ),
 )
 _scope_spans = st.builds(ScopeSpans, scope=scopes, spans=st.lists(spans, max_size=3), schema_url=_text)
-_scope_logs = st.builds(ScopeLogs, scope=scopes, log_records=st.lists(log_records, max_size=3), schema_url=_text)
-_scope_metrics = st.builds(ScopeMetrics, scope=scopes, metrics=st.lists(metrics, max_size=3), schema_url=_text)
+_scope_logs = st.builds(
+    ScopeLogs, scope=scopes, log_records=st.lists(log_records, max_size=3), schema_url=_text
+)
+_scope_metrics = st.builds(
+    ScopeMetrics, scope=scopes, metrics=st.lists(metrics, max_size=3), schema_url=_text
+)
 requests: dict[Signal, st.SearchStrategy[Any]] = {
     Signal.TRACES: st.builds(
         ExportTraceServiceRequest,
         resource_spans=st.lists(
-            st.builds(ResourceSpans, resource=resources, scope_spans=st.lists(_scope_spans, max_size=2)), max_size=2
+            st.builds(ResourceSpans, resource=resources, scope_spans=st.lists(_scope_spans, max_size=2)),
+            max_size=2,
         ),
     ),
     Signal.METRICS: st.builds(
         ExportMetricsServiceRequest,
         resource_metrics=st.lists(
-            st.builds(ResourceMetrics, resource=resources, scope_metrics=st.lists(_scope_metrics, max_size=2)),
+            st.builds(
+                ResourceMetrics, resource=resources, scope_metrics=st.lists(_scope_metrics, max_size=2)
+            ),
             max_size=2,
         ),
     ),
     Signal.LOGS: st.builds(
         ExportLogsServiceRequest,
         resource_logs=st.lists(
-            st.builds(ResourceLogs, resource=resources, scope_logs=st.lists(_scope_logs, max_size=2)), max_size=2
+            st.builds(ResourceLogs, resource=resources, scope_logs=st.lists(_scope_logs, max_size=2)),
+            max_size=2,
         ),
     ),
 }

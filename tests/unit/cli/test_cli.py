@@ -32,7 +32,7 @@ UNUSED = "yaml:processors: {batch: {}}"
 @pytest.fixture(autouse=True)
 def _fake_components(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(FAKES))
-    monkeypatch.setattr(Registry.__init__, "__defaults__", ("spansieve_fakes",))
+    monkeypatch.setattr(Registry.__init__, "__defaults__", ("tests.unit.config.spansieve_fakes",))
 
 
 @pytest.fixture
@@ -251,7 +251,7 @@ class TestComponents:
         assert listing["exporters"] == [
             {
                 "name": "debug",
-                "module": "spansieve_fakes.exporters.debug",
+                "module": "tests.unit.config.spansieve_fakes.exporters.debug",
                 "stability": {"traces": "Beta", "metrics": "Beta", "logs": "Beta"},
             },
             {
@@ -260,7 +260,7 @@ class TestComponents:
             },
             {
                 "name": "otlp_http",
-                "module": "spansieve_fakes.exporters.otlp_http",
+                "module": "tests.unit.config.spansieve_fakes.exporters.otlp_http",
                 "deprecated_names": ["otlphttp"],
                 "stability": {"traces": "Beta", "metrics": "Beta", "logs": "Beta"},
             },
@@ -297,7 +297,7 @@ def test_run_imports_only_what_it_needs(good: str) -> None:
         "sys.modules['collector.service.run'] = service\n"
         f"sys.path.insert(0, {str(FAKES)!r})\n"
         "from collector.registry import Registry\n"
-        "Registry.__init__.__defaults__ = ('spansieve_fakes',)\n"
+        "Registry.__init__.__defaults__ = ('tests.unit.config.spansieve_fakes',)\n"
         f"sys.argv = ['spansieve', '--config', {good!r}]\n"
         "from collector.cli import main\n"
         "main()\n"

@@ -140,6 +140,8 @@ def test_null_means_the_defaults(value: Any) -> None:
         ({"flag": "yes"}, "p::flag: expected true or false, got 'yes'"),
         ({"flag": 1}, "p::flag: expected true or false, got 1"),
         ({"count": "5"}, "p::count: expected a whole number, got '5'; remove the quotes"),
+        ({"flag": "true"}, "p::flag: expected true or false, got 'true'; remove the quotes"),
+        ({"share": "1.5"}, "p::share: expected a number, got '1.5'; remove the quotes"),
         ({"count": True}, "p::count: expected a whole number, got true"),
         ({"count": 1.5}, "p::count: expected a whole number, got 1.5"),
         ({"count": math.inf}, "p::count: expected a whole number, got inf"),
@@ -203,6 +205,17 @@ def test_all_problems_are_told_at_once() -> None:
         "p::words::0: expected text, got 1; put it in quotes",
         "p::words::1: expected text, got 2; put it in quotes",
     ]
+
+
+def test_rules_between_fields_are_told_beside_faulty_values() -> None:
+    """A rule is tried with what is right; what it says of a faulty or misspelt field, or of all, waits."""
+    assert problems_of({"count": 101, "share": "x"}) == [
+        "p::count: more than 100 needs flag",
+        "p::share: expected a number, got 'x'",
+    ]
+    assert problems_of({"count": 99, "share": "x"}) == ["p::share: expected a number, got 'x'"]
+    assert problems_of({"count": "x"}) == ["p::count: expected a whole number, got 'x'"]
+    assert problems_of({"count": 101, "coun": 1}) == ["p: has invalid keys: coun; did you mean 'count'?"]
 
 
 def test_required_key_is_asked_for() -> None:

@@ -43,7 +43,9 @@ service:
 
 def load_text(*texts: str, sets: tuple[str, ...] = (), **environ: str) -> Document:
     """Load texts, each over the one before, with the components of the fake tree."""
-    return load([f"yaml:{text}" for text in texts], sets, Registry("spansieve_fakes"), environ)
+    return load(
+        [f"yaml:{text}" for text in texts], sets, Registry("tests.unit.config.spansieve_fakes"), environ
+    )
 
 
 def problems_of(*texts: str, sets: tuple[str, ...] = (), **environ: str) -> list[str]:
@@ -98,7 +100,7 @@ def test_problems_of_all_sections_are_told_in_one_run(tmp_path: Path) -> None:
         "      receivers: [otpl]\n"
     )
     with pytest.raises(ConfigError) as caught:
-        load([str(path)], [], Registry("spansieve_fakes"), {"SIZE": "abc"})
+        load([str(path)], [], Registry("tests.unit.config.spansieve_fakes"), {"SIZE": "abc"})
     assert str(caught.value).replace(str(path), "bad.yaml").splitlines() == [
         "exporters::otlp_http: has invalid keys: endpont; did you mean 'endpoint'? (bad.yaml:9)",
         "exporters::otlp_http::endpoint: is required (bad.yaml:8)",
@@ -327,7 +329,7 @@ def test_secrets_are_hidden_where_a_configuration_is_shown() -> None:
         "service": {"extensions": ["a"], "telemetry": {"resource": {"a": "x"}}},
         "other": "x",
     }
-    assert redact_document(values, Registry("spansieve_fakes")) == {
+    assert redact_document(values, Registry("tests.unit.config.spansieve_fakes")) == {
         "exporters": {
             "otlp_http": {
                 "endpoint": "http://b",

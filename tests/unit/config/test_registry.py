@@ -11,7 +11,7 @@ import pytest
 from collector.ids import Kind
 from collector.registry import Registry, Unavailable, UnknownType
 
-FAKES = "spansieve_fakes"
+FAKES = "tests.unit.config.spansieve_fakes"
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.config.values import format_duration, nearest, parse_duration
+from collector.config.values import format_duration, nearest, parse_duration, split_address
 
 _MAX_EXACT_NS = 2**50
 
@@ -98,3 +98,35 @@ def test_nearest_word_is_found_or_none() -> None:
     """Only what is like a known word is taken for it."""
     assert nearest("timout", ["timeout", "endpoint"]) == "timeout"
     assert nearest("xyz", ["timeout", "endpoint"]) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("localhost:4317", ("localhost", 4317)),
+        (":0", ("", 0)),
+        ("[::1]:65535", ("::1", 65535)),
+    ],
+)
+def test_address_is_host_and_port(text: str, address: tuple[str, int]) -> None:
+    """An empty host and port 0 mean any; an IPv6 address stands in brackets."""
+    assert address == split_address(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "expected host:port, got ''"),
+        ("localhost", "expected host:port, got 'localhost'"),
+        ("http://localhost:4317", "expected host:port, got 'http://localhost:4317'"),
+        ("::1:4317", "expected host:port, got '::1:4317'; write an IPv6 address in brackets"),
+        ("localhost:grpc", "expected a port from 0 to 65535 in 'localhost:grpc', got 'grpc'"),
+        ("localhost:65536", "expected a port from 0 to 65535 in 'localhost:65536', got '65536'"),
+        ("localhost:", "expected a port from 0 to 65535 in 'localhost:', got ''"),
+    ],
+)
+def test_what_is_no_address_is_told(text: str, message: str) -> None:
+    """The message shows what was written."""
+    with pytest.raises(ValueError) as caught:
+        split_address(text)
+    assert message == str(caught.value)

@@ -198,7 +198,8 @@ def test_doubles_survive_exactly(value: float) -> None:
 @given(st.from_regex(r"-?(0|[1-9][0-9]{0,25})(\.[0-9]{1,25})?([eE][+-]?[0-9]{1,3})?", fullmatch=True))
 def test_decimals_become_the_nearest_double(text: str) -> None:
     """A number of any length is rounded as Python rounds it; what is too large is refused."""
-    request = f'{{"resourceMetrics":[{{"scopeMetrics":[{{"metrics":[{{"gauge":{{"dataPoints":[{{"asDouble":{text}}}]}}}}]}}]}}]}}'
+    gauge = f'{{"gauge":{{"dataPoints":[{{"asDouble":{text}}}]}}}}'
+    request = f'{{"resourceMetrics":[{{"scopeMetrics":[{{"metrics":[{gauge}]}}]}}]}}'
     if math.isinf(float(text)):
         with pytest.raises(MalformedInput, match="too large for a double"):
             json_to_otlp(Signal.METRICS, request.encode())

@@ -34,7 +34,9 @@ class TestScan:
         assert len(spans) == len(table)
         assert [span.trace_id or bytes(16) for span in spans] == [bytes(row) for row in table.trace_id]
         assert [span.span_id or bytes(8) for span in spans] == [bytes(row) for row in table.span_id]
-        assert [span.parent_span_id or bytes(8) for span in spans] == [bytes(row) for row in table.parent_span_id]
+        assert [span.parent_span_id or bytes(8) for span in spans] == [
+            bytes(row) for row in table.parent_span_id
+        ]
         assert [span.start_time_unix_nano for span in spans] == table.start_time_unix_nano.tolist()
         assert [span.end_time_unix_nano for span in spans] == table.end_time_unix_nano.tolist()
         assert [span.kind for span in spans] == table.kind.tolist()
@@ -169,7 +171,7 @@ def parses(data: bytes) -> bool:
     """Tell whether Google's parser reads data, strings with broken UTF-8 apart."""
     try:
         otlp.decode(Signal.TRACES, data)
-    except Exception as error:  # noqa: BLE001: upb and the pure parser raise different types
+    except Exception as error:  # noqa: BLE001 upb and the pure parser raise different types
         return "UTF-8" in str(error) or not _is_ascii(data)
     return True
 
@@ -188,14 +190,18 @@ class TestEmit:
         assert raw == SpanTable.scan(signal, raw).emit()
 
     @given(signal=st.sampled_from(SIGNALS), data=st.data())
-    def test_kept_items_are_byte_identical_and_dropped_ones_gone(self, signal: Signal, data: st.DataObject) -> None:
+    def test_kept_items_are_byte_identical_and_dropped_ones_gone(
+        self, signal: Signal, data: st.DataObject
+    ) -> None:
         """Same multiset of items for any choice, no emptied container, everything else as it was."""
         request = data.draw(otlp.requests[signal])
         table = SpanTable.scan(signal, request.SerializeToString())
         choice = data.draw(st.lists(st.integers(0, 1), min_size=len(table), max_size=len(table)))
         if len(table):
             table.verdict[:] = choice
-        expected = [item for item, dropped in zip(serialized(otlp.items(request)), choice, strict=True) if not dropped]
+        expected = [
+            item for item, dropped in zip(serialized(otlp.items(request)), choice, strict=True) if not dropped
+        ]
         out = table.emit()
         kept = otlp.decode(signal, out)
         assert expected == serialized(otlp.items(kept))

@@ -175,7 +175,13 @@ class TestReparent:
         for number, name in enumerate(names):
             span_id = bytes([number + 1] * 8)
             spans.append(
-                lasting(name, 1 if name == "drop" else SECOND, trace_id=trace_id, span_id=span_id, parent_span_id=parent)
+                lasting(
+                    name,
+                    1 if name == "drop" else SECOND,
+                    trace_id=trace_id,
+                    span_id=span_id,
+                    parent_span_id=parent,
+                )
             )
             parent = span_id
         return spans
@@ -218,7 +224,9 @@ class TestReparent:
 
     def test_switched_off_leaves_parents(self) -> None:
         """The Collector's way: orphans."""
-        left = Harness(Config(reparent=False)).run(otlp.traces(*self.chain("root", "drop", "leaf")).SerializeToString())
+        left = Harness(Config(reparent=False)).run(
+            otlp.traces(*self.chain("root", "drop", "leaf")).SerializeToString()
+        )
         assert bytes([2] * 8) == left[1].parent_span_id
 
     def test_capture_keeps_its_trees_whole(self, hipstershop: bytes) -> None:
@@ -236,7 +244,9 @@ class TestConfig:
     def test_unknown_sign_is_a_problem(self) -> None:
         """The message shows the signs there are."""
         problems = list(Config(rules=("name and size",)).problems())
-        assert [("rules", "expected duration, attributes, name, joined by 'and', got 'name and size'")] == problems
+        assert [
+            ("rules", "expected duration, attributes, name, joined by 'and', got 'name and size'")
+        ] == problems
 
     def test_default_has_no_problem(self) -> None:
         """What we ship loads."""

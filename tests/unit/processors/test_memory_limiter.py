@@ -122,7 +122,8 @@ AFTER_GC = "Memory usage after GC."
         ),
         (
             {"check_interval": 1.0, "limit_percentage": 101},
-            "'limit_percentage' and 'spike_limit_percentage' must be greater than zero and less than or equal to hundred",
+            "'limit_percentage' and 'spike_limit_percentage' must be greater than zero and less than or equal to "
+            "hundred",
         ),
         (
             {

@@ -155,9 +155,17 @@ def test_file_in_place_of_a_unix_socket_is_left_alone(listeners: Listeners, log:
 @pytest.mark.parametrize(
     ("transport", "endpoint", "message"),
     [
-        ("tcp", "localhost", "listen tcp localhost: address localhost: missing port in address"),
-        ("tcp", "localhost:grpc", "listen tcp localhost:grpc: address grpc: invalid port"),
-        ("tcp", "localhost:65536", "listen tcp localhost:65536: address 65536: invalid port"),
+        ("tcp", "localhost", "listen tcp localhost: expected host:port, got 'localhost'"),
+        (
+            "tcp",
+            "localhost:grpc",
+            "listen tcp localhost:grpc: expected a port from 0 to 65535 in 'localhost:grpc', got 'grpc'",
+        ),
+        (
+            "tcp",
+            "localhost:65536",
+            "listen tcp localhost:65536: expected a port from 0 to 65535 in 'localhost:65536', got '65536'",
+        ),
         (
             "tcp",
             "no.such.host.invalid:0",

@@ -1,0 +1,1 @@
+"""What spansieve costs, measured beside a yardstick in one run; `python -m bench`, read `bench/README.md`."""

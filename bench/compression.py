@@ -1,0 +1,82 @@
+"""Bytes that leave: requests gathered into batches and compressed, by the parts that the otlp exporter uses."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+from bench.report import Figure
+from collector.errors import Refused
+from collector.exporterhelper.compression import CompressionParams, Compressor
+from collector.ids import Signal
+from collector.native.pipeline import Batch, Queue
+from collector.native.runtime import Runtime, Worker
+from collector.processors.batch import Config
+
+BATCH_SPANS = 8192
+_AT_LEAST = 8.3
+
+
+def measure(requests: Sequence[bytes], is_real: bool, progress: Callable[[str], None]) -> Iterator[Figure]:
+    """Yield the ratio of bytes before and after zstd, for batches without and with the default limit of bytes."""
+    limit = Config().send_batch_max_bytes
+    for name, max_bytes in (("no byte limit", 0), (f"at most {limit:,} B", limit)):
+        progress(f"zstd export: {name}")
+        plain, packed, spans, batches = compress(requests, max_bytes)
+        note = f"{batches} batches, {packed / spans:.1f} B/span"
+        yield Figure(
+            name=f"zstd export, {BATCH_SPANS}-span batches, {name}",
+            value=plain / packed,
+            unit=": 1",
+            at_least=_AT_LEAST if is_real else None,  # the target was stated for real data
+            note=note,
+        )
+
+
+def compress(requests: Sequence[bytes], max_bytes: int) -> tuple[int, int, int, int]:
+    """Return bytes before and after, spans and batches.
+
+    Args:
+        max_bytes: most bytes of a batch; 0 for no limit.
+    """
+    runtime = Runtime()
+    worker = Worker(runtime)
+    queue = Queue(runtime, Signal.TRACES, sizer="requests", capacity=1_000_000)
+    batch = Batch(
+        runtime,
+        Signal.TRACES,
+        [queue],
+        timeout_s=60,
+        send_batch_size=BATCH_SPANS,
+        send_batch_max_size=BATCH_SPANS,
+        send_batch_max_bytes=max_bytes,
+    )
+    for request in requests:
+        _push(batch, worker, request)
+    batch.drain(timeout_s=60)
+    queue.close()
+    compressor = Compressor(CompressionParams())
+    plain = packed = spans = batches = 0
+    while (item := _pop(queue)) is not None:
+        plain += len(item.view)
+        packed += len(compressor.compress("zstd", item.view))
+        spans += item.item_count
+        batches += 1
+        queue.done(item)
+    return plain, packed, spans, batches
+
+
+def _push(batch: Batch, worker: Worker, request: bytes) -> None:
+    while True:
+        try:
+            batch.push(worker, request)
+            return
+        except Refused:  # the batch's thread has not passed on the ones before
+            time.sleep(0.001)
+
+
+def _pop(queue: Queue):
+    try:
+        return queue.pop(timeout_s=1)
+    except StopIteration:
+        return None

@@ -1,0 +1,1 @@
+"""The demonstration: a small shop with the OpenTelemetry SDK, behind spansieve. Run it with `make demo`."""
