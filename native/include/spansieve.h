@@ -400,7 +400,7 @@ typedef struct ss_queue_stats {
     uint64_t capacity;
     uint64_t items;              /* items held, those being exported included */
     uint64_t in_flight_requests; /* popped, not yet done */
-    uint64_t enqueue_failed_items;
+    uint64_t enqueue_failed_items; /* refused; not those of a batch, which tries again */
 } ss_queue_stats;
 /* A request taken from a queue. bytes stay valid until ss_queue_done. */
 typedef struct ss_queue_item {

@@ -116,7 +116,7 @@ static ss_status gather(batch *self, const ss_view *view, uint32_t first, uint32
     return SS_OK;
 }
 
-/* The end of the rows from first on that hold room kept ones, or fewer where there are no more; *n_items of them are. */
+/* The end of the rows from first on that hold room kept ones, or fewer where there are no more; *n_items are kept. */
 static uint32_t end_of_items(const ss_table *table, uint32_t first, uint64_t room, uint64_t *n_items) {
     uint32_t end = first;
     *n_items = 0;
@@ -127,7 +127,7 @@ static uint32_t end_of_items(const ss_table *table, uint32_t first, uint64_t roo
 }
 
 /* Bytes that rows from first on may take in the active batch. In an empty one the first item has room whatever its
- * size; and where the messages around it alone are too large, so many more items that these are not repeated for each. */
+ * size; and where the messages around it alone are too large, so many more that these are not repeated for each. */
 static size_t bytes_room(const batch *self, ss_table *table, uint32_t first) {
     size_t limit = self->config.send_batch_max_bytes;
     if (self->active.n_items) {
@@ -148,7 +148,8 @@ static size_t bytes_room(const batch *self, ss_table *table, uint32_t first) {
 /* The end of the rows from first on that still fit into the active batch; *n_items becomes the kept among them. The
  * bytes of a part are those of its rows and of the messages around them: measured, by bisection. */
 static uint32_t fit_rows(const batch *self, ss_table *table, uint32_t first, uint64_t *n_items) {
-    uint64_t room = self->config.send_batch_max_size ? self->config.send_batch_max_size - self->active.n_items : UINT64_MAX;
+    uint64_t room =
+        self->config.send_batch_max_size ? self->config.send_batch_max_size - self->active.n_items : UINT64_MAX;
     uint32_t end = end_of_items(table, first, room, n_items);
     if (!self->config.send_batch_max_bytes) {
         return end;
@@ -199,7 +200,8 @@ static ss_status gather_slices(splitting *s, ss_frame *frame, const ss_view *vie
             frame->bytes.length = 0;
             ss_status status = ss_emit(table, first, end, &frame->bytes);
             if (status == SS_OK) {
-                status = ss_view_scan(view->signal, frame->bytes.data, frame->bytes.length, frame->table, &slice, &ignored);
+                status = ss_view_scan(view->signal, frame->bytes.data, frame->bytes.length, frame->table, &slice,
+                                      &ignored);
             }
             if (status == SS_OK) {
                 status = gather_parts(s, &slice);
@@ -300,7 +302,7 @@ static ss_status batch_consume(ss_consumer *consumer, ss_worker *worker, const s
 static void pass_on(batch *self) {
     gathered *full = self->ready;
     pthread_mutex_unlock(&self->lock);
-    ss_view view = {self->consumer.signal, full->bytes.data, full->bytes.length, full->n_items, NULL};
+    ss_view view = {self->consumer.signal, full->bytes.data, full->bytes.length, full->n_items, NULL, true};
     uint64_t failed = 0;
     for (size_t i = 0; i < self->n_outputs; i++) {
         uint64_t pause_ns = RETRY_FIRST_NS;

@@ -90,7 +90,8 @@ static ss_status queue_consume(ss_consumer *consumer, ss_worker *worker, const s
         self->stats.items += added->n_items;
         pthread_cond_signal(&self->filled);
     } else {
-        self->stats.enqueue_failed_items += added->n_items;
+        /* A batch tries again several times a second, and counts itself what it gives up. */
+        self->stats.enqueue_failed_items += view->is_retried ? 0 : added->n_items;
     }
     pthread_mutex_unlock(&self->lock);
     if (status != SS_OK) {

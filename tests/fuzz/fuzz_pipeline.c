@@ -50,7 +50,11 @@ static ss_op *make_transform(uint8_t choice) {
         {.action = SS_METRIC_ACTION_ADD_LABEL, .new_label = "c", .new_value = "v"},
     };
     const ss_metric_transform transforms[] = {
-        {.include = ".*", .is_regexp = true, .new_name = "n$0", .operations = operations, .n_operations = choice & 4 ? 4 : 1},
+        {.include = ".*",
+         .is_regexp = true,
+         .new_name = "n$0",
+         .operations = operations,
+         .n_operations = choice & 4 ? 4 : 1},
     };
     const ss_metrics_transform_config config = {transforms, 1};
     ss_error error;

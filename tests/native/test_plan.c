@@ -330,6 +330,9 @@ static void test_drain_ends_before_a_queue_that_blocks(void) {
     CHECK_EQUAL(SS_OK, ss_consumer_push(batch, worker, request.data, request.length, &verdict));
     CHECK_EQUAL(SS_ERR_TIMEOUT, ss_batch_drain(batch, 1));
     ss_batch_read_stats(batch, &stats);
+    ss_queue_stats queue_stats;
+    ss_queue_read_stats(queue, &queue_stats);
+    CHECK_EQUAL(0, queue_stats.enqueue_failed_items); /* the batch has counted what it gave up */
     CHECK_EQUAL(3, stats.sent_items);
     CHECK_EQUAL(3, stats.failed_items);
     ss_queue_done(queue, &item);
@@ -467,7 +470,7 @@ static void test_fanout_refuses_what_it_cannot_read(void) {
     ss_worker *worker = ss_worker_new(runtime);
     ss_consumer *discard = ss_discard_new(SS_SIGNAL_TRACES);
     ss_consumer *fanout = ss_fanout_new(SS_SIGNAL_TRACES, &discard, 1);
-    const ss_view too_long = {SS_SIGNAL_TRACES, (const uint8_t *)"", (size_t)INT32_MAX + 1, 1, NULL};
+    const ss_view too_long = {SS_SIGNAL_TRACES, (const uint8_t *)"", (size_t)INT32_MAX + 1, 1, NULL, false};
     CHECK_EQUAL(SS_ERR_ARGUMENT, ss_consume(fanout, worker, &too_long, &verdict));
     CHECK_EQUAL(0, ss_discard_items(discard));
     ss_consumer_free(fanout);
