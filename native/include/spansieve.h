@@ -70,7 +70,7 @@ typedef struct ss_buffer {
     size_t capacity;
 } ss_buffer;
 
-ss_status ss_buffer_reserve(ss_buffer *buffer, size_t extra);                      /* room for extra more bytes */
+ss_status ss_buffer_reserve(ss_buffer *buffer, size_t extra);                      /* room for extra more; data is set */
 ss_status ss_buffer_append(ss_buffer *buffer, const uint8_t *data, size_t length); /* copies */
 void ss_buffer_free(ss_buffer *buffer); /* frees the bytes, leaves the buffer empty and valid */
 
