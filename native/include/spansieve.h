@@ -70,7 +70,8 @@ typedef struct ss_buffer {
     size_t capacity;
 } ss_buffer;
 
-ss_status ss_buffer_reserve(ss_buffer *buffer, size_t extra);                      /* room for extra more; data is set */
+/* Room for extra more bytes; data is not NULL then. */
+ss_status ss_buffer_reserve(ss_buffer *buffer, size_t extra);
 ss_status ss_buffer_append(ss_buffer *buffer, const uint8_t *data, size_t length); /* copies */
 void ss_buffer_free(ss_buffer *buffer); /* frees the bytes, leaves the buffer empty and valid */
 
