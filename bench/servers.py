@@ -25,7 +25,7 @@ _CONNECTION_WINDOW_BITS = 23
 _READY_TIMEOUT_S = 20.0
 
 
-class MissingTool(Exception):  # noqa: N818 not a failure: its figures are left out
+class MissingTool(Exception):
     """A program that a measurement needs is not installed."""
 
 
