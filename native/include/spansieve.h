@@ -373,9 +373,9 @@ uint64_t ss_discard_items(const ss_consumer *discard);
  * Splitting repeats resource and scope in each batch. A request that would grow 16-fold by that, and by more than
  * 64 MiB, is split no further: its rest is one batch. */
 typedef struct ss_batch_config {
-    uint64_t timeout_ns;          /* 0: pass on at once */
-    uint32_t send_batch_size;     /* items that trigger a batch; 0: no count trigger */
-    uint32_t send_batch_max_size; /* items at most in a batch; 0: no limit */
+    uint64_t timeout_ns;           /* 0: pass on at once */
+    uint32_t send_batch_size;      /* items that trigger a batch; 0: no count trigger */
+    uint32_t send_batch_max_size;  /* items at most in a batch; 0: no limit */
     uint32_t send_batch_max_bytes; /* bytes at most in a batch, unless one item alone is larger, or the messages
                                       around it are, which are then not repeated for each item; 0: no limit */
 } ss_batch_config;
@@ -399,8 +399,8 @@ typedef enum ss_queue_sizer { SS_SIZER_REQUESTS = 0, SS_SIZER_ITEMS, SS_SIZER_BY
 typedef struct ss_queue_stats {
     uint64_t size; /* in sizer units, requests being exported included */
     uint64_t capacity;
-    uint64_t items;              /* items held, those being exported included */
-    uint64_t in_flight_requests; /* popped, not yet done */
+    uint64_t items;                /* items held, those being exported included */
+    uint64_t in_flight_requests;   /* popped, not yet done */
     uint64_t enqueue_failed_items; /* refused; not those of a batch, which tries again */
 } ss_queue_stats;
 /* A request taken from a queue. bytes stay valid until ss_queue_done. */

@@ -369,8 +369,8 @@ static void test_last_of_two_tracestates_counts(void) {
 
 /* Legal encodings of sampling.priority = 0 that no encoder writes: found as every parser finds it. */
 static void test_odd_encodings_of_priority(void) {
-    ss_op *op = make((ss_sampler_config){
-        .signal = SS_SIGNAL_TRACES, .mode = SS_SAMPLER_HASH_SEED, .sampling_percentage = 100});
+    ss_op *op =
+        make((ss_sampler_config){.signal = SS_SIGNAL_TRACES, .mode = SS_SAMPLER_HASH_SEED, .sampling_percentage = 100});
     static const uint8_t padded[] = "\x0a\x91\x00sampling.priority\x12\x02\x18\x00";
     static const uint8_t unknown_behind[] = "\x0a\x11sampling.priority\x12\x05\x18\x00\xf8\x07\x05";
     static const uint8_t other_wire_type_behind[] = "\x0a\x11sampling.priority\x12\x04\x18\x00\x20\x05";
