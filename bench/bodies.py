@@ -146,7 +146,9 @@ class KeptCounter:
         sampled = probabilistic_sampler.Config(sampling_percentage=SAMPLING_PERCENTAGE)
         processors = (
             probabilistic_sampler.factory.create(sampled, _settings("probabilistic_sampler", runtime)),
-            low_value_filter.factory.create(low_value_filter.Config(), _settings("low_value_filter", runtime)),
+            low_value_filter.factory.create(
+                low_value_filter.Config(), _settings("low_value_filter", runtime)
+            ),
         )
         self._pipeline = Pipeline(Signal.TRACES, [processor.op for processor in processors], self._kept)
 
@@ -164,7 +166,16 @@ def _settings(component: str, runtime: Runtime) -> Settings:
 
 # What generated requests are made of: the shape of a small shop on Kubernetes.
 _SERVICES = ("frontend", "checkout", "cart", "catalog", "currency", "payment", "shipping", "email", "ads")
-_METHODS = ("GetProduct", "ListProducts", "Convert", "GetCart", "AddItem", "PlaceOrder", "GetQuote", "ShipOrder")
+_METHODS = (
+    "GetProduct",
+    "ListProducts",
+    "Convert",
+    "GetCart",
+    "AddItem",
+    "PlaceOrder",
+    "GetQuote",
+    "ShipOrder",
+)
 _SPANS_OF_A_RESOURCE = 51
 
 

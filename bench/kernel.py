@@ -59,7 +59,12 @@ def _compile(folder: Path) -> Path:
 
 def _count(program: Path, repeats: int, stages: str, files: Sequence[Path]) -> tuple[int, int]:
     """Return the instructions of a run of the program and the spans of one repeat."""
-    command = [find_tool("valgrind", "valgrind"), "--tool=callgrind", "--callgrind-out-file=/dev/null", str(program)]
+    command = [
+        find_tool("valgrind", "valgrind"),
+        "--tool=callgrind",
+        "--callgrind-out-file=/dev/null",
+        str(program),
+    ]
     command += [str(repeats), stages, ",".join(HEALTH_CHECKS), *map(str, files)]
     result = subprocess.run(command, capture_output=True, text=True, check=True)
     found = re.search(r"Collected : (\d+)", result.stderr)

@@ -31,7 +31,9 @@ def measure(body: Body, folder: Path, progress: Callable[[str], None]) -> Iterat
         with running(collector.command, collector.port) as process:
             time.sleep(_SETTLE_S)
             rss_mb.append(resident_bytes(process.pid) / 1e6)
-    yield figure_of("idle RSS", rss_mb, "MB", at_most=_RSS_AT_MOST_MB, note=f"{_SETTLE_S:.0f} s after the start")
+    yield figure_of(
+        "idle RSS", rss_mb, "MB", at_most=_RSS_AT_MOST_MB, note=f"{_SETTLE_S:.0f} s after the start"
+    )
     starts_ms = []
     for number in range(1, _STARTS + 1):
         progress(f"start: collector {number} of {_STARTS}")

@@ -25,7 +25,7 @@ _CONNECTION_WINDOW_BITS = 23
 _READY_TIMEOUT_S = 20.0
 
 
-class MissingTool(Exception):  # noqa: N818 not a failure: its figures are left out
+class MissingTool(Exception):
     """A program that a measurement needs is not installed."""
 
 
@@ -184,7 +184,9 @@ def serve_grpcio(port: int) -> None:
         return b""
 
     service, method = PATH.strip("/").split("/")
-    handler = grpc.method_handlers_generic_handler(service, {method: grpc.unary_unary_rpc_method_handler(handle)})
+    handler = grpc.method_handlers_generic_handler(
+        service, {method: grpc.unary_unary_rpc_method_handler(handle)}
+    )
     server = grpc.server(futures.ThreadPoolExecutor(4))
     server.add_generic_rpc_handlers((handler,))
     server.add_insecure_port(f"127.0.0.1:{port}")

@@ -5,11 +5,10 @@ Source: OpenTelemetry Collector, "Configuration" and "Internal telemetry", for k
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from collector.config.fields import Duration, option
+from collector.config.fields import Duration, option, section
 from collector.ids import ComponentID, InvalidID, Signal
 
 if TYPE_CHECKING:
@@ -60,7 +59,7 @@ class Pipeline(NamedTuple):
     exporters: tuple[ComponentID, ...]
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@section
 class LogSampling:
     """How repeated log lines are thinned."""
 
@@ -70,7 +69,7 @@ class LogSampling:
     thereafter: int = option(100, doc="Of the rest, each n-th is written; 0 writes none.", minimum=0)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@section
 class Logs:
     """The collector's own logs."""
 
@@ -94,7 +93,7 @@ class Logs:
     processors: tuple[Any, ...] = option((), doc="Accepted for the Collector's sake; logs are not exported.")
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@section
 class Prometheus:
     """Where the collector's own metrics can be scraped."""
 

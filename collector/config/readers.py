@@ -5,15 +5,14 @@ Source: OpenTelemetry Collector, "Internal telemetry".
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
 from collector.config.document import Prometheus
-from collector.config.fields import option
+from collector.config.fields import option, section
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@section
 class PullExporter:
     """What a pull reader is read through."""
 
@@ -25,14 +24,14 @@ class PullExporter:
             yield "", "expected 'prometheus'"
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@section
 class PullReader:
     """A reader that waits to be asked."""
 
     exporter: PullExporter = option(doc="What it is read through.")
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@section
 class Reader:
     """One way in which the collector's own metrics leave it."""
 

@@ -5,14 +5,13 @@ Source: OpenTelemetry Collector, "Configuration" and "Internal telemetry", for k
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 from collector.config.document import Logs
-from collector.config.fields import Duration, option
+from collector.config.fields import Duration, option, section
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@section
 class PipelineSection:
     """One pipeline: the way from receivers through processors to exporters."""
 
@@ -21,7 +20,7 @@ class PipelineSection:
     exporters: tuple[str, ...] = option((), doc="Ids of exporters, or of connectors to other pipelines.")
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@section
 class MetricsSection:
     """The collector's own metrics."""
 
@@ -34,7 +33,7 @@ class MetricsSection:
     views: tuple[Any, ...] = option((), doc="Accepted for the Collector's sake; has no effect.")
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@section
 class TelemetrySection:
     """What the collector tells about itself."""
 
@@ -46,7 +45,7 @@ class TelemetrySection:
     )
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@section
 class ServiceSection:
     """What is run of all that is configured."""
 

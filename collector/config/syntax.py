@@ -7,13 +7,39 @@ anchors may multiply.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-import yaml
-
 from collector.errors import CollectorError
+
+
+class _LazyPattern:
+    # A pattern that is compiled when it is first used.
+
+    def __init__(self, *arguments: Any) -> None:
+        self._arguments = arguments
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(re.compile(*self._arguments), name)
+
+
+@contextlib.contextmanager
+def _lazy_patterns() -> Iterator[None]:
+    compile_now = re.compile
+    re.compile = _LazyPattern  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        re.compile = compile_now
+
+
+# PyYAML compiles its patterns while it is imported, one of them over all of Unicode, and its parser in C, which is used
+# here, needs none: they would be a seventh of the work to start.
+with _lazy_patterns():
+    import yaml
 
 MAX_DEPTH = 100
 MAX_VALUES = 100_000

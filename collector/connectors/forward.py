@@ -5,11 +5,11 @@ Source: OpenTelemetry Collector, `forward` connector.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from collector.component import Factory, Settings, Stability
+from collector.config.fields import section
 from collector.ids import Signal
 from collector.native.pipeline import join
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collector.telemetry.instruments import Sample
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@section
 class Config:
     """It has no options."""
 

@@ -5,18 +5,17 @@ Source: OpenTelemetry Collector, configcompression (names, levels, error texts).
 
 from __future__ import annotations
 
-import dataclasses
 import threading
 from collections.abc import Iterator
 from typing import Any
 
-from collector.config.fields import option
+from collector.config.fields import option, section
 from collector.native.codec import Codec
 
 _LEVELS = {"gzip": range(-1, 10), "zlib": range(-1, 10), "deflate": range(-1, 10), "zstd": range(-1, 23)}
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@section
 class CompressionParams:
     """The `compression_params` section."""
 

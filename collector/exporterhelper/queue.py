@@ -10,14 +10,13 @@ Source: OpenTelemetry Collector, exporterhelper: queue sender, obsreport sender.
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from collector.component import Settings
-from collector.config.fields import option
+from collector.config.fields import option, section
 from collector.errors import ConsumeError, RetryableError
 from collector.exporterhelper.request import Request, Send, Sent
 from collector.exporterhelper.retry import RetryConfig, RetrySender
@@ -37,7 +36,7 @@ class Sizer(enum.StrEnum):
     BYTES = "bytes"
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@section
 class QueueConfig:
     """The `sending_queue` section."""
 

@@ -6,13 +6,12 @@ grows by multiplier up to max_interval, the delay is uniform within randomizatio
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import time
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from collector.config.fields import Duration, option
+from collector.config.fields import Duration, option, section
 from collector.errors import PermanentError, RetryableError
 from collector.telemetry.logs import Log
 
@@ -24,7 +23,7 @@ def random_unit() -> float:
     return int.from_bytes(os.urandom(6), "big") / (1 << 48)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@section
 class RetryConfig:
     """The `retry_on_failure` section."""
 

@@ -7,14 +7,13 @@ are for people, not for load.
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 import sys
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, TextIO
 
 from collector.component import Factory, Settings, Stability
-from collector.config.fields import option
+from collector.config.fields import option, section
 from collector.exporterhelper.queue import QueueConfig, QueueSender
 from collector.exporterhelper.request import Request, Sent
 from collector.exporterhelper.retry import RetryConfig
@@ -32,7 +31,7 @@ class Verbosity(enum.StrEnum):
     DETAILED = "detailed"
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@section
 class Config:
     """The exporter's keys."""
 

@@ -9,7 +9,6 @@ Source: OpenTelemetry Collector contrib, fileexporter (keys, defaults, framing, 
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 import os
 import threading
@@ -18,7 +17,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from collector.component import Factory, Settings, Stability
-from collector.config.fields import Duration, option
+from collector.config.fields import Duration, option, section
 from collector.errors import MalformedInput, PermanentError, RetryableError, StartError
 from collector.exporterhelper.queue import QueueConfig, QueueSender
 from collector.exporterhelper.request import Request, Sent
@@ -43,7 +42,7 @@ class Compression(enum.StrEnum):
     ZSTD = "zstd"
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@section
 class Rotation:
     """The `rotation` section."""
 
@@ -57,7 +56,7 @@ class Rotation:
     localtime: bool = option(False, doc="Name rotated files by local time instead of UTC.")
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@section
 class Config:
     """The exporter's keys."""
 

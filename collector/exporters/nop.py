@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 
 from collector.component import Factory, Settings, Stability
+from collector.config.fields import section
 from collector.exporterhelper.queue import SENT
 from collector.ids import Signal
 from collector.native.pipeline import Discard
 from collector.telemetry.instruments import Sample
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@section
 class Config:
     """It has no keys."""
 

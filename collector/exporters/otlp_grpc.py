@@ -9,14 +9,13 @@ specification, "OTLP/gRPC Response" and "Throttling".
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from collector import __version__
 from collector.component import Factory, Settings, Stability
-from collector.config.fields import Duration, Secret, option
+from collector.config.fields import Duration, Secret, option, section
 from collector.config.values import split_address
 from collector.errors import ConsumeError, PermanentError, RetryableError
 from collector.exporterhelper.compression import CompressionParams, Compressor
@@ -58,14 +57,14 @@ _FALLBACKS = {
 }
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@section
 class TLS:
     """The `tls` section."""
 
     insecure: bool = option(False, doc="Send in plain text. The only supported value for now is true.")
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@section
 class Keepalive:
     """The `keepalive` section: accepted; a dead connection is found by the time limit of the call on it."""
 
@@ -111,7 +110,7 @@ def parse_endpoint(endpoint: str) -> Target:
     return Target(host or "localhost", port)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@section
 class Config:
     """The exporter's keys."""
 

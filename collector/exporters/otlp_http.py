@@ -6,7 +6,6 @@ retried, error text); OTLP specification, "OTLP/HTTP Response" and "OTLP/HTTP Th
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 import json
 import time
@@ -15,7 +14,7 @@ from typing import Any
 
 from collector import __version__
 from collector.component import Factory, Settings, Stability
-from collector.config.fields import Duration, Secret, option
+from collector.config.fields import Duration, Secret, option, section
 from collector.errors import ConsumeError, MalformedInput, PermanentError, RetryableError
 from collector.exporterhelper.compression import CompressionParams, Compressor
 from collector.exporterhelper.queue import QueueConfig, QueueSender
@@ -52,14 +51,14 @@ class Compression(enum.StrEnum):
     DEFLATE = "deflate"
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@section
 class TLS:
     """The `tls` section."""
 
     insecure: bool = option(False, doc="Accepted for compatibility: the scheme of the endpoint decides.")
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@section
 class Config:
     """The exporter's keys."""
 

@@ -5,14 +5,13 @@ Source: OpenTelemetry Collector, `health_check` extension.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from collector.component import AdminRequest, AdminResponse, AdminServer, Factory, Settings, Stability
-from collector.config.fields import Duration, option
+from collector.config.fields import Duration, option, section
 from collector.config.values import format_duration, split_address
 
 if TYPE_CHECKING:
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 _NEVER = "0001-01-01T00:00:00Z"
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@section
 class ResponseBody:
     """What is answered instead of the JSON status."""
 
@@ -29,7 +28,7 @@ class ResponseBody:
     unhealthy: str = option("", doc="Body of the answer 503.")
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@section
 class CheckCollectorPipeline:
     """Accepted and without effect, as in the Collector."""
 
@@ -38,7 +37,7 @@ class CheckCollectorPipeline:
     exporter_failure_threshold: int = option(5, doc="No effect.")
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@section
 class Config:
     """The Collector's keys, without those for TLS, authentication and CORS."""
 

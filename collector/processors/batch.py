@@ -9,12 +9,11 @@ Source: OpenTelemetry Collector, `batch` processor.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from collector.component import Factory, Settings, Stability
-from collector.config.fields import Duration, option
+from collector.config.fields import Duration, option, section
 from collector.ids import Signal
 from collector.native.pipeline import Batch
 from collector.telemetry.instruments import Instrument, Sample
@@ -59,7 +58,7 @@ _FAILED = Instrument(
 )
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@section
 class Config:
     """The Collector's keys and one of ours."""
 

@@ -8,11 +8,10 @@ no such component.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Iterator
 
 from collector.component import Factory, Settings, Stability
-from collector.config.fields import Duration, option
+from collector.config.fields import Duration, option, section
 from collector.ids import Signal
 from collector.native import ops
 from collector.telemetry.instruments import DROPPED_ITEMS, Instrument, Sample
@@ -50,7 +49,7 @@ REPARENTED = Instrument(
 )
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@section
 class Config:
     """Keys of `low_value_filter`."""
 

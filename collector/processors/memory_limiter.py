@@ -9,12 +9,11 @@ Source: OpenTelemetry Collector, `memory_limiter` processor.
 
 from __future__ import annotations
 
-import dataclasses
 import gc
 from collections.abc import Callable, Iterator
 
 from collector.component import Factory, Handle, Settings, Stability
-from collector.config.fields import Duration, option
+from collector.config.fields import Duration, option, section
 from collector.ids import Signal
 from collector.native import ops
 from collector.telemetry.instruments import Instrument, Sample
@@ -30,7 +29,7 @@ _COUNTERS = (
 _UINT32_MAX = 0xFFFFFFFF
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@section
 class Config:
     """The Collector's keys."""
 

@@ -23,11 +23,10 @@ Source: OpenTelemetry Collector contrib, metricstransform processor.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 
 from collector.component import Factory, Settings, Stability
-from collector.config.fields import option
+from collector.config.fields import option, section
 from collector.ids import Signal
 from collector.native import metrics_transform as native
 from collector.native.metrics_transform import Action, Aggregation, Counter
@@ -61,7 +60,7 @@ _REQUIRED = {
 }
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@section
 class ValueAction:
     """One value of a label and what it becomes."""
 
@@ -69,7 +68,7 @@ class ValueAction:
     new_value: str = option("", doc="What it becomes; `{{version}}` stands for the collector's version.")
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@section
 class Operation:
     """Keys of one entry of `operations`."""
 
@@ -91,7 +90,7 @@ class Operation:
     experimental_scale: float = option(0.0, doc="`experimental_scale_value`: the factor.")
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@section
 class Transform:
     """Keys of one entry of `transforms`."""
 
@@ -144,7 +143,7 @@ class Transform:
                 yield field, f'"{field.partition("::")[0]}", error parsing regexp {pattern!r}: {fault}'
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@section
 class Config:
     """Keys of `metrics_transform`."""
 

@@ -8,13 +8,12 @@ first one kept says so in its tracestate. Source: OpenTelemetry, "TraceState: Pr
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import struct
 from collections.abc import Iterable, Iterator
 
 from collector.component import Factory, Settings, Stability
-from collector.config.fields import option
+from collector.config.fields import option, section
 from collector.ids import Signal
 from collector.native.sampler import Mode, Policy, Sampler
 from collector.telemetry.instruments import DROPPED_ITEMS, Instrument, Sample
@@ -43,7 +42,7 @@ ERRORS = Instrument(
 )
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@section
 class Config:
     """Keys of `probabilistic_sampler`."""
 

@@ -6,14 +6,13 @@ done by a transport; this module says what it shall serve and where requests go.
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 import os
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from collector.component import Factory, Settings, Stability
-from collector.config.fields import Duration, option
+from collector.config.fields import Duration, option, section
 from collector.config.values import split_address
 from collector.errors import StartError
 from collector.ids import Signal
@@ -54,7 +53,7 @@ class TransportName(enum.StrEnum):
     GRPCIO = "grpcio"
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@section
 class KeepaliveServerParameters:
     """When connections are ended, and probed."""
 
@@ -81,7 +80,7 @@ class KeepaliveServerParameters:
                 yield name, _NOT_YET
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@section
 class KeepaliveEnforcementPolicy:
     """How often clients may ping."""
 
@@ -91,7 +90,7 @@ class KeepaliveEnforcementPolicy:
     permit_without_stream: bool = option(False, doc="Accepted; always permitted.")
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@section
 class Keepalive:
     """Life of gRPC connections."""
 
@@ -103,7 +102,7 @@ class Keepalive:
     )
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@section
 class Grpc:
     """OTLP/gRPC."""
 
@@ -153,7 +152,7 @@ class Grpc:
         yield from _unsupported(self, "tls", "auth", "middlewares")
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@section
 class Http:
     """OTLP/HTTP."""
 
@@ -222,7 +221,7 @@ class Http:
         )
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@section
 class Protocols:
     """What to serve; a protocol that is not named is off."""
 
@@ -230,7 +229,7 @@ class Protocols:
     http: Http | None = option(None, doc="OTLP/HTTP; `http:` alone takes the defaults.", null_enables=True)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@section
 class Config:
     """What users write under `otlp:`."""
 
