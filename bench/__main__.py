@@ -17,8 +17,12 @@ SECTIONS = ("requests", "kernel", "process", "compression")
 
 def main() -> int:
     """Run the sections that the command line names, all by default."""
-    parser = argparse.ArgumentParser(prog="python -m bench", description="Measure spansieve beside a yardstick.")
-    parser.add_argument("sections", nargs="*", metavar="SECTION", help=f"of {', '.join(SECTIONS)}; all by default")
+    parser = argparse.ArgumentParser(
+        prog="python -m bench", description="Measure spansieve beside a yardstick."
+    )
+    parser.add_argument(
+        "sections", nargs="*", metavar="SECTION", help=f"of {', '.join(SECTIONS)}; all by default"
+    )
     parser.add_argument("--rounds", type=int, default=5, help="rounds A B B A of each kind of request (5)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures here")
     arguments = parser.parse_args()
@@ -33,9 +37,9 @@ def main() -> int:
         folder = Path(name)
         sections: dict[str, Callable[[], Iterable[Figure]]] = {
             "requests": lambda: requests.measure(measured, folder, cores, arguments.rounds, progress),
-            "kernel": lambda: kernel.measure(measured.kernel, folder, progress),
+            "kernel": lambda: kernel.measure(measured, folder, progress),
             "process": lambda: process.measure(measured.of_spans[1], folder, progress),
-            "compression": lambda: compression.measure(measured.export, measured.is_real, progress),
+            "compression": lambda: compression.measure(measured, progress),
         }
         for section in SECTIONS:
             if section in chosen:

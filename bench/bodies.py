@@ -146,7 +146,9 @@ class KeptCounter:
         sampled = probabilistic_sampler.Config(sampling_percentage=SAMPLING_PERCENTAGE)
         processors = (
             probabilistic_sampler.factory.create(sampled, _settings("probabilistic_sampler", runtime)),
-            low_value_filter.factory.create(low_value_filter.Config(), _settings("low_value_filter", runtime)),
+            low_value_filter.factory.create(
+                low_value_filter.Config(), _settings("low_value_filter", runtime)
+            ),
         )
         self._pipeline = Pipeline(Signal.TRACES, [processor.op for processor in processors], self._kept)
 
@@ -164,8 +166,17 @@ def _settings(component: str, runtime: Runtime) -> Settings:
 
 # What generated requests are made of: the shape of a small shop on Kubernetes.
 _SERVICES = ("frontend", "checkout", "cart", "catalog", "currency", "payment", "shipping", "email", "ads")
-_METHODS = ("GetProduct", "ListProducts", "Convert", "GetCart", "AddItem", "PlaceOrder", "GetQuote", "ShipOrder")
-_SPANS_OF_A_RESOURCE = 51
+_METHODS = (
+    "GetProduct",
+    "ListProducts",
+    "Convert",
+    "GetCart",
+    "AddItem",
+    "PlaceOrder",
+    "GetQuote",
+    "ShipOrder",
+)
+_SPANS_OF_A_RESOURCE = (1, 2, 5, 20, 60, 120)  # one of these, by chance
 
 
 def generate(n_spans: int, seed: int) -> bytes:
@@ -176,7 +187,7 @@ def generate(n_spans: int, seed: int) -> bytes:
     request = ExportTraceServiceRequest()
     now_ns = 1_700_000_000_000_000_000 + seed * 1_000_000_000
     while n_spans:
-        n_in_resource = min(n_spans, _SPANS_OF_A_RESOURCE)
+        n_in_resource = min(n_spans, chance.choice(_SPANS_OF_A_RESOURCE))
         service = chance.choice(_SERVICES)
         spans = _add_resource(request, service, chance)
         for _ in range(n_in_resource):

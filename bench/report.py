@@ -53,7 +53,9 @@ def table(figures: Sequence[Figure]) -> str:
         spread = " - ".join(_number(end) for end in figure.spread or ())
         rows.append((figure.name, value, spread, target, figure.verdict, figure.note))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    ]
     return "\n".join([lines[0], "-" * max(map(len, lines)), *lines[1:]])
 
 

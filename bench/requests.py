@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bench.bodies import Bodies, Body
+from bench.process import memory_bytes
 from bench.report import Figure, figure_of
 from bench.servers import (
     PATH,
@@ -63,12 +64,22 @@ class Load(NamedTuple):
         Raises:
             RuntimeError: not all were answered with HTTP status 200.
         """
-        command = [find_tool("h2load", "nghttp2-client"), "-t", "1", "-c", str(_CONNECTIONS), "-m", str(self.streams)]
+        command = [
+            find_tool("h2load", "nghttp2-client"),
+            "-t",
+            "1",
+            "-c",
+            str(_CONNECTIONS),
+            "-m",
+            str(self.streams),
+        ]
         command += ["-n", str(requests), "-d", str(self.file), "-H", "content-type: application/grpc"]
         command += ["-H", "te: trailers", f"http://127.0.0.1:{port}{PATH}"]
         result = subprocess.run(pinned(self.core, command), capture_output=True, text=True, check=False)
         if succeeded(result.stdout) != requests:
-            raise RuntimeError(f"{requests} requests were sent, but h2load says:\n{result.stdout}{result.stderr}")
+            raise RuntimeError(
+                f"{requests} requests were sent, but h2load says:\n{result.stdout}{result.stderr}"
+            )
 
 
 def succeeded(output: str) -> int:
@@ -99,10 +110,12 @@ def measure(
             file.write_bytes(body.grpc_message)
             load = Load(file, body, case.streams, cores.load)
             yield from _measure_case(case, load, servers, collector, rounds, progress)
+        peak_mb = memory_bytes(servers["spansieve"].pid, "VmHWM") / 1e6
+        yield Figure(name="peak RSS under this load", value=peak_mb, unit="MB")
 
 
 class Server(NamedTuple):
-    """A server that runs."""
+    """A server that runs, a process of its own."""
 
     pid: int
     port: int
@@ -140,7 +153,9 @@ def _measure_case(
         ratios.append((second + third) / (first + fourth))
     sent = case.requests * 2 * rounds + case.requests // _WARM_UP
     if _accepted(collector) - before != sent * case.spans:
-        raise RuntimeError(f"the collector did not accept all spans of {sent} requests: the figures mean nothing")
+        raise RuntimeError(
+            f"the collector did not accept all spans of {sent} requests: the figures mean nothing"
+        )
     what = f"{case.spans} span{'s' if case.spans > 1 else ''}, {len(load.body.data):,} B"
     streams = f"{case.streams} stream{'s' if case.streams > 1 else ''} a connection; keeps {load.body.kept}"
     yield figure_of(f"{what}: spansieve / nghttpd", ratios, "x", at_most=case.at_most, note=streams)
