@@ -79,8 +79,8 @@ $(ASAN)/.built: $(VENV)/.built
 		>"$$($(ASAN)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/base.pth"
 	@$(BIN)/python -m pip --python $(ASAN)/bin/python install --quiet --disable-pip-version-check \
 		--root-user-action ignore --no-build-isolation --no-deps -e . \
-		-C build-dir=$(BUILD)/asan-extension -C cmake.build-type=RelWithDebInfo \
-		-C cmake.define.SPANSIEVE_SANITIZE=address,undefined
+		--config-settings build-dir=$(BUILD)/asan-extension --config-settings cmake.build-type=RelWithDebInfo \
+		--config-settings cmake.define.SPANSIEVE_SANITIZE=address,undefined
 	@touch $@
 
 test-asan: $(ASAN)/.built

@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from deploy.demo import report
 from deploy.demo.account import Account, checks, read_accounts, read_ledgers
@@ -39,15 +39,34 @@ def main(arguments: list[str] | None = None) -> int:
     seconds = parser.parse_args(arguments).seconds
     # As with Ctrl-C, everything that was started is stopped.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    try:
+        return _demonstrate(seconds)
+    except KeyboardInterrupt:
+        return 130
+
+
+def _demonstrate(seconds: float) -> int:
     print(PICTURE, flush=True)
     with tempfile.TemporaryDirectory(prefix="spansieve-demo-") as folder:
-        accounts, lines, received = _run(Path(folder), seconds)
-        found = list(checks(accounts, read_ledgers(Path(folder)), received))
-    print("\n".join(["", *lines, "", *report.verdicts(found)]))
-    return 0 if all(check.holds for check in found) else 1
+        run = _run(Path(folder), seconds)
+        found = list(checks(run.accounts, read_ledgers(Path(folder)), run.received))
+    print("\n".join(["", *run.table, "", *report.verdicts(found)]))
+    if all(check.holds for check in found):
+        return 0
+    print("\nspansieve said:", *run.complaints, sep="\n")
+    return 1
 
 
-def _run(folder: Path, seconds: float) -> tuple[dict[str, Account], list[str], dict[str, Any]]:
+class _Run(NamedTuple):
+    """What is left of a run: spansieve's counters, the table, what the backend had, spansieve's warnings."""
+
+    accounts: dict[str, Account]
+    table: list[str]
+    received: dict[str, Any]
+    complaints: list[str]
+
+
+def _run(folder: Path, seconds: float) -> _Run:
     tally = folder / "backend.json"
     with (
         Program("backend", folder, str(tally)) as backend,
@@ -67,10 +86,11 @@ def _run(folder: Path, seconds: float) -> tuple[dict[str, Account], list[str], d
         cpu_s = _cpu_s(spansieve)
         _shop(folder, spansieve, seconds)
         accounts = _settle(spansieve)
-        lines = list(report.table(accounts, _cpu_s(spansieve) - cpu_s, spansieve.peak_rss_bytes()))
+        table = list(report.table(accounts, _cpu_s(spansieve) - cpu_s, spansieve.peak_rss_bytes()))
         spansieve.stop()
         backend.stop()
-    return accounts, lines, json.loads(tally.read_text())
+    complaints = [line.rstrip() for line in spansieve.log if "\twarn\t" in line or "\terror\t" in line]
+    return _Run(accounts, table, json.loads(tally.read_text()), complaints)
 
 
 def _shop(folder: Path, spansieve: Spansieve, seconds: float) -> None:

@@ -118,7 +118,7 @@ def checks(
     kept, broken = _count_traces(ledger, backend["spans"])
     total = len({entry["trace"] for entry in ledger})
     yield Check(
-        f"{kept:,} of {total:,} traces were kept, {broken:,} of them in part beyond what the filter took",
+        f"{kept:,} of {total:,} traces were kept, {broken or 'none'} of them in part by the sampler",
         not broken,
     )
     requests = sum(entry["name"] in ("GET /products", "POST /orders") for entry in ledger)

@@ -39,6 +39,7 @@ class Program:
         assert self._process.stdout is not None  # a pipe, as asked for
         line = self._process.stdout.readline()
         if not line:
+            self.stop()
             raise RuntimeError(f"{module} did not start:\n{(folder / f'{module}.log').read_text()}")
         self.port = int(line)
 

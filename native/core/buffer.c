@@ -8,7 +8,7 @@ ss_status ss_buffer_reserve(ss_buffer *buffer, size_t extra) {
     if (__builtin_add_overflow(buffer->length, extra, &need)) {
         return SS_ERR_NO_MEMORY;
     }
-    if (need <= buffer->capacity) {
+    if (need <= buffer->capacity && buffer->data) {
         return SS_OK;
     }
     size_t capacity = buffer->capacity < 256 ? 256 : buffer->capacity;
@@ -25,8 +25,11 @@ ss_status ss_buffer_reserve(ss_buffer *buffer, size_t extra) {
 }
 
 ss_status ss_buffer_append(ss_buffer *buffer, const uint8_t *data, size_t length) {
+    if (!length) {
+        return SS_OK;
+    }
     ss_status status = ss_buffer_reserve(buffer, length);
-    if (status == SS_OK && length) {
+    if (status == SS_OK) {
         memcpy(buffer->data + buffer->length, data, length);
         buffer->length += length;
     }

@@ -70,7 +70,8 @@ typedef struct ss_buffer {
     size_t capacity;
 } ss_buffer;
 
-ss_status ss_buffer_reserve(ss_buffer *buffer, size_t extra);                      /* room for extra more bytes */
+/* Room for extra more bytes; data is not NULL then. */
+ss_status ss_buffer_reserve(ss_buffer *buffer, size_t extra);
 ss_status ss_buffer_append(ss_buffer *buffer, const uint8_t *data, size_t length); /* copies */
 void ss_buffer_free(ss_buffer *buffer); /* frees the bytes, leaves the buffer empty and valid */
 
@@ -368,12 +369,15 @@ uint64_t ss_discard_items(const ss_consumer *discard);
 
 /* Gather requests until a count, a size or a time is reached; pass batches on from a thread of its own.
  * A batch that an output refuses is kept and tried again; meanwhile at most one more batch is gathered and
- * then requests are refused, so nothing acknowledged is lost. */
+ * then requests are refused, so nothing acknowledged is lost.
+ * Splitting repeats resource and scope in each batch. A request that would grow 16-fold by that, and by more than
+ * 64 MiB, is split no further: its rest is one batch. */
 typedef struct ss_batch_config {
     uint64_t timeout_ns;           /* 0: pass on at once */
     uint32_t send_batch_size;      /* items that trigger a batch; 0: no count trigger */
     uint32_t send_batch_max_size;  /* items at most in a batch; 0: no limit */
-    uint32_t send_batch_max_bytes; /* bytes at most in a batch, unless one item alone is larger; 0: no limit */
+    uint32_t send_batch_max_bytes; /* bytes at most in a batch, unless one item alone is larger, or the messages
+                                      around it are, which are then not repeated for each item; 0: no limit */
 } ss_batch_config;
 typedef struct ss_batch_stats {
     uint64_t size_trigger_send;
@@ -395,9 +399,9 @@ typedef enum ss_queue_sizer { SS_SIZER_REQUESTS = 0, SS_SIZER_ITEMS, SS_SIZER_BY
 typedef struct ss_queue_stats {
     uint64_t size; /* in sizer units, requests being exported included */
     uint64_t capacity;
-    uint64_t items;              /* items held, those being exported included */
-    uint64_t in_flight_requests; /* popped, not yet done */
-    uint64_t enqueue_failed_items;
+    uint64_t items;                /* items held, those being exported included */
+    uint64_t in_flight_requests;   /* popped, not yet done */
+    uint64_t enqueue_failed_items; /* refused; not those of a batch, which tries again */
 } ss_queue_stats;
 /* A request taken from a queue. bytes stay valid until ss_queue_done. */
 typedef struct ss_queue_item {
@@ -406,6 +410,7 @@ typedef struct ss_queue_item {
     uint64_t n_items;
     void *handle;
 } ss_queue_item;
+/* block_on_overflow: wait up to a second for room before refusing. */
 ss_consumer *ss_queue_new(ss_runtime *runtime, ss_signal signal, ss_queue_sizer sizer, uint64_t capacity,
                           bool block_on_overflow, ss_error *error);
 /* Wait for a request: SS_OK, SS_ERR_TIMEOUT, or SS_ERR_CLOSED once closed and empty. Any thread. */

@@ -502,7 +502,7 @@ bool ss_http1_reply(ss_connection *base, int http_status, const char *content_ty
     llhttp_resume(&connection->parser);
     ss_buffer backlog = connection->backlog;
     connection->backlog = (ss_buffer){0};
-    bool goes_on = parse(connection, backlog.data, backlog.length);
+    bool goes_on = parse(connection, ss_bytes_of(&backlog), backlog.length);
     ss_buffer_free(&backlog);
     return goes_on;
 }

@@ -333,12 +333,8 @@ typedef struct bucket_cursor {
     int64_t index; /* of the next count */
 } bucket_cursor;
 
-static ss_reader reader_of(ss_bytes bytes) {
-    return (ss_reader){bytes.data, bytes.data + bytes.length};
-}
-
 static bucket_cursor open_buckets(const ss_gathered *buckets) {
-    bucket_cursor cursor = {.body = reader_of(buckets->bytes)};
+    bucket_cursor cursor = {.body = ss_reader_of(buckets->bytes)};
     uint64_t tag, zigzag;
     for (ss_reader reader = cursor.body; ss_read_varint(&reader, &tag);) {
         if (tag == (SS_EXPONENTIAL_HISTOGRAM_DATA_POINT_BUCKETS_OFFSET << 3 | SS_WIRE_VARINT)) {

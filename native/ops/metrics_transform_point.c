@@ -190,7 +190,7 @@ static bool read_element(ss_point_arena *arena, ss_reader *reader, ss_gathered *
 
 /* The string of an AnyValue; the last field of its oneof counts. */
 static bool read_any_value(ss_attribute *attribute) {
-    ss_reader reader = {attribute->value.data, attribute->value.data + attribute->value.length};
+    ss_reader reader = ss_reader_of(attribute->value);
     while (reader.pos < reader.end) {
         uint32_t tag;
         if (!read_tag(&reader, &tag)) {

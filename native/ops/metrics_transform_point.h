@@ -2,6 +2,7 @@
 #ifndef SS_METRICS_TRANSFORM_POINT_H
 #define SS_METRICS_TRANSFORM_POINT_H
 
+#include "core/bytes.h"
 #include "spansieve.h"
 
 /* Bytes of the request, of the configuration, or of an arena. */
@@ -12,6 +13,11 @@ typedef struct ss_bytes {
 
 static inline bool ss_bytes_equal(ss_bytes a, ss_bytes b) {
     return a.length == b.length && (!a.length || __builtin_memcmp(a.data, b.data, a.length) == 0);
+}
+
+/* What is absent has no data, to which not even 0 may be added. */
+static inline ss_reader ss_reader_of(ss_bytes bytes) {
+    return (ss_reader){bytes.data, bytes.length ? bytes.data + bytes.length : bytes.data};
 }
 
 /* ------------------------------------------------------------------ memory */

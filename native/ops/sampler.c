@@ -330,18 +330,27 @@ static bool read_any_value(ss_reader reader, any_value *value) {
     while (reader.pos < reader.end) {
         uint64_t tag;
         bool ok = ss_read_varint(&reader, &tag) && tag <= UINT32_MAX;
-        if (ok) {
-            value->field = tag >> 3;
-            switch (tag & 7) {
-            case SS_WIRE_VARINT: ok = ss_read_varint(&reader, &value->number); break;
-            case SS_WIRE_FIXED64: ok = ss_read_fixed64(&reader, &value->number); break;
-            case SS_WIRE_BYTES: ok = ss_read_bytes(&reader, &value->bytes); break;
-            default: ok = ss_skip_field(&reader, (uint32_t)tag, 0); break;
-            }
+        if (!ok) {
+            return false;
+        }
+        bool is_member = true;
+        switch (tag) { /* a member of another wire type is an unknown field, as in every parser */
+        case SS_ANY_VALUE_BOOL_VALUE << 3 | SS_WIRE_VARINT:
+        case SS_ANY_VALUE_INT_VALUE << 3 | SS_WIRE_VARINT: ok = ss_read_varint(&reader, &value->number); break;
+        case SS_ANY_VALUE_DOUBLE_VALUE << 3 | SS_WIRE_FIXED64: ok = ss_read_fixed64(&reader, &value->number); break;
+        case SS_ANY_VALUE_STRING_VALUE << 3 | SS_WIRE_BYTES:
+        case SS_ANY_VALUE_BYTES_VALUE << 3 | SS_WIRE_BYTES:
+        case SS_ANY_VALUE_ARRAY_VALUE << 3 | SS_WIRE_BYTES:
+        case SS_ANY_VALUE_KVLIST_VALUE << 3 | SS_WIRE_BYTES: ok = ss_read_bytes(&reader, &value->bytes); break;
+        default:
+            is_member = false;
+            ok = ss_skip_field(&reader, (uint32_t)tag, 0);
+            break;
         }
         if (!ok) {
             return false;
         }
+        value->field = is_member ? tag >> 3 : value->field;
     }
     return true;
 }

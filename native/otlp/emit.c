@@ -114,7 +114,9 @@ static void copy_edited(emitter *e, uint32_t from, uint32_t to, uint32_t *edit) 
             break;
         }
         copy(e, from, now->offset);
-        memcpy(e->out, e->own->replacements.data + now->replacement_offset, now->replacement_length);
+        if (now->replacement_length) { /* else there may be no replacements at all */
+            memcpy(e->out, e->own->replacements.data + now->replacement_offset, now->replacement_length);
+        }
         e->out += now->replacement_length;
         from = now->offset + now->length;
     }

@@ -12,7 +12,9 @@
 
 #include <stdlib.h>
 
-enum { FIRST_NODES = 16, ROWS_MAX = 1 << 28 };
+/* A row of two bytes takes 60 times that in the table, a container 25 times: their number bounds what a small message
+ * can make of the memory. */
+enum { FIRST_NODES = 16, ROWS_MAX = 1 << 22, NODES_MAX = 1 << 22 };
 
 typedef struct scan {
     ss_table *table;
@@ -40,6 +42,10 @@ static uint32_t open_node(scan *s, uint32_t parent, uint32_t level, const uint8_
     struct ss_table_private *own = s->table->private_state;
     if (own->n_nodes == own->node_capacity) {
         uint32_t capacity = own->node_capacity ? own->node_capacity * 2 : FIRST_NODES;
+        if (own->n_nodes >= NODES_MAX) {
+            fail(s, tag, SS_ERR_LIMIT, "too many containers");
+            return SS_NO_INDEX;
+        }
         ss_node *nodes = realloc(own->nodes, capacity * sizeof *nodes);
         if (!nodes) {
             fail(s, tag, SS_ERR_NO_MEMORY, "out of memory");
@@ -225,7 +231,7 @@ static inline bool read_attribute(scan *s, ss_reader *reader, const uint8_t *tag
     if (__builtin_expect(reader->pos - body < KEY + 3, 0)) {
         return true; /* too short to hold that key */
     }
-    if (__builtin_expect(body[0] < 0x80 && body[1] == TAG(SS_KEY_VALUE_KEY, SS_WIRE_BYTES), 1)) {
+    if (__builtin_expect(body[0] < 0x80 && body[1] == TAG(SS_KEY_VALUE_KEY, SS_WIRE_BYTES) && body[2] < 0x80, 1)) {
         if (__builtin_expect(body[2] == KEY, 0) && memcmp(body + 3, priority, KEY) == 0) {
             c->marks |= SS_MARK_PRIORITY;
         }
@@ -650,6 +656,7 @@ ss_status ss_scan(ss_signal signal, const uint8_t *bytes, size_t length, ss_tabl
         *error = (ss_error){SS_ERR_ARGUMENT, 0, "signal or length out of range"};
         return SS_ERR_ARGUMENT;
     }
+    bytes = length ? bytes : (const uint8_t *)""; /* an empty buffer may have no memory */
     ss_table_begin(table, signal, bytes, length);
     scan s = {.table = table, .bytes = bytes, .resource_index = SS_NO_INDEX, .scope_index = SS_NO_INDEX};
     if (!scan_container(&s, SS_NO_INDEX, 0, bytes, bytes, (ss_reader){bytes, bytes + length})) {

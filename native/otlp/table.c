@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* A table that once held a huge request gives the memory back at the first small one. */
-enum { FIRST_ROWS = 64, RETAINED_ROWS = 16384, REPLACEMENTS_MAX = 1 << 30 };
+enum { FIRST_ROWS = 64, RETAINED_ROWS = 16384, RETAINED_ROW_BYTES = 64, REPLACEMENTS_MAX = 1 << 30 };
 
 ss_table *ss_table_new(void) {
     ss_table *table = calloc(1, sizeof *table);
@@ -102,26 +102,47 @@ ss_status ss_table_grow(ss_table *table) {
     return SS_OK;
 }
 
-void ss_table_begin(ss_table *table, ss_signal signal, const uint8_t *bytes, size_t length) {
+void ss_table_trim(ss_table *table, size_t n_kept) {
     struct ss_table_private *own = table->private_state;
-    if (own->row_capacity > RETAINED_ROWS && length < own->row_capacity) {
+    if (own->row_capacity > n_kept) {
         free_columns(table);
+    }
+    if (own->row_edits_capacity > n_kept) {
         free(own->row_edits);
         own->row_edits = NULL;
         own->row_edits_capacity = 0;
+    }
+    if (own->node_capacity > n_kept) {
+        free(own->nodes);
+        own->nodes = NULL;
+        own->node_capacity = 0;
+    }
+    if (own->edit_capacity > n_kept) {
+        free(own->edits);
+        own->edits = NULL;
+        own->edit_capacity = 0;
+    }
+    if (own->replacements.capacity / RETAINED_ROW_BYTES > n_kept) {
         ss_buffer_free(&own->replacements);
+    }
+    if (own->scratch.capacity / RETAINED_ROW_BYTES > n_kept) {
         ss_buffer_free(&own->scratch);
     }
-    table->signal = signal;
-    table->bytes = bytes;
-    table->bytes_length = length;
     table->n_rows = 0;
     table->n_kept = 0;
     own->n_nodes = 0;
     own->n_edits = 0;
     own->n_row_edits = 0;
-    own->n_tallies = 0;
     own->replacements.length = 0;
+}
+
+void ss_table_begin(ss_table *table, ss_signal signal, const uint8_t *bytes, size_t length) {
+    struct ss_table_private *own = table->private_state;
+    ss_table_trim(table, length > RETAINED_ROWS ? length : RETAINED_ROWS);
+    table->signal = signal;
+    table->bytes = bytes;
+    table->bytes_length = length;
+    own->n_tallies = 0;
 }
 
 void *ss_table_scratch(ss_table *table, size_t bytes) {

@@ -62,6 +62,9 @@ struct ss_table_private {
 /* Empty the table for the scan of a message. */
 void ss_table_begin(ss_table *table, ss_signal signal, const uint8_t *bytes, size_t length);
 
+/* Empty the table and free those of its arrays that have more entries than n_kept. */
+void ss_table_trim(ss_table *table, size_t n_kept);
+
 /* Make room for one more row. */
 ss_status ss_table_grow(ss_table *table);
 

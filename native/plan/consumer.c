@@ -28,7 +28,7 @@ ss_status ss_view_scan(ss_signal signal, const uint8_t *bytes, size_t length, ss
     if (ss_scan(signal, bytes, length, table, &error) != SS_OK) {
         return ss_view_reject(verdict, signal, &error);
     }
-    *view = (ss_view){signal, bytes, length, table->n_rows, table};
+    *view = (ss_view){signal, bytes, length, table->n_rows, table, false};
     return SS_OK;
 }
 
@@ -52,7 +52,9 @@ ss_status ss_view_settle(ss_worker *worker, const ss_view *view, ss_view *settle
         bytes = (*frame)->bytes.data;
         length = (*frame)->bytes.length;
     }
-    return ss_view_scan(view->signal, bytes, length, (*frame)->table, settled, verdict);
+    ss_status status = ss_view_scan(view->signal, bytes, length, (*frame)->table, settled, verdict);
+    settled->is_retried = view->is_retried;
+    return status;
 }
 
 void ss_view_release(ss_worker *worker, ss_frame *frame) {

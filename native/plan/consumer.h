@@ -16,6 +16,7 @@ typedef struct ss_view {
     size_t length;
     uint64_t n_items; /* rows kept, at least 1 */
     ss_table *table;  /* NULL: not scanned */
+    bool is_retried;  /* the one who hands it over keeps it, tries again, and counts what it gives up */
 } ss_view;
 
 typedef struct ss_consumer_vtable {

@@ -1,10 +1,11 @@
 #include "plan/runtime.h"
+#include "otlp/table.h"
 
 #include <stdlib.h>
 #include <time.h>
 
-/* A buffer that grew for one giant request is not kept. */
-enum { POOLED_BYTES_MAX = 8 << 20, FRAME_BYTES_MAX = 1 << 20, GRACE_POLL_NS = 50000 };
+/* What grew for one giant request is not kept. */
+enum { FRAME_ROWS_MAX = 1 << 16, POOLED_BYTES_MAX = 8 << 20, FRAME_BYTES_MAX = 1 << 20, GRACE_POLL_NS = 50000 };
 
 ss_runtime *ss_runtime_new(void) {
     ss_runtime *runtime = calloc(1, sizeof *runtime);
@@ -146,5 +147,5 @@ ss_frame *ss_worker_push_frame(ss_worker *worker) {
 }
 
 void ss_worker_pop_frame(ss_worker *worker) {
-    worker->depth--;
+    ss_table_trim(worker->frames[--worker->depth].table, FRAME_ROWS_MAX);
 }

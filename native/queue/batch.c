@@ -4,16 +4,31 @@
  * another of its type is their merge. Source: semantics of the Collector's batch processor, with a size in bytes beside
  * the count and without its losses.
  */
+#include "core/clock.h"
 #include "otlp/table.h"
 #include "plan/consumer.h"
 #include "core/verdict.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-/* READY_MAX: batches that may wait for a slow output before requests are refused. */
-enum { READY_MAX = 2, RETRY_FIRST_NS = 5000000, RETRY_LAST_NS = 200000000, REFUSAL_RETRY_MS = 1000 };
+/* READY_MAX: batches that may wait for an output that refuses before requests are refused, too. READY_BYTES_MAX: what
+ * may wait where no output refuses, and only the thread is late: after a burst, or on a busy machine. */
+enum {
+    READY_MAX = 2,
+    READY_BYTES_MAX = 64 << 20,
+    RETRY_FIRST_NS = 5000000,
+    RETRY_LAST_NS = 200000000,
+    REFUSAL_RETRY_MS = 1000
+};
+
+/* A request is measured as a whole for each of its parts. One of more parts than SLICES is therefore cut into about so
+ * many slices first, which are read on their own, unless it is small. */
+enum { SLICES = 8, SMALL_TABLE = 512 };
+
+/* Each part repeats the messages around its items. A request grows by this factor and so many bytes at most: what is
+ * left then goes as one batch, however large, since the sender must not choose how much memory it takes. */
+enum { GROWTH_MAX = 16, GROWTH_FREE = 64 << 20 };
 
 typedef enum trigger { TRIGGER_SIZE, TRIGGER_TIMEOUT, TRIGGER_BYTES, TRIGGER_DRAIN } trigger;
 
@@ -34,9 +49,13 @@ typedef struct batch {
     pthread_cond_t work;  /* for the thread: something is ready, or gathering has begun, or draining */
     pthread_cond_t idle;  /* for ss_batch_drain: the thread has finished */
     gathered active;
-    gathered *ready; /* oldest first */
+    gathered *spare; /* what active is sealed into: there before anything is gathered, so that sealing cannot fail */
+    uint64_t gathered_bytes; /* ever */
+    gathered *ready;         /* oldest first */
     gathered **ready_end;
     uint32_t n_ready;
+    size_t n_ready_bytes;
+    bool is_held_up;      /* an output refuses the oldest */
     uint64_t deadline_ns; /* when active must go */
     uint64_t give_up_ns;  /* draining: when to stop trying; 0: not draining */
     bool is_finished;
@@ -45,36 +64,28 @@ typedef struct batch {
     ss_consumer *outputs[];
 } batch;
 
-static uint64_t now_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 static void wait_until(batch *self, uint64_t deadline_ns) {
-    struct timespec at = {(time_t)(deadline_ns / 1000000000u), (long)(deadline_ns % 1000000000u)};
+    struct timespec at = ss_clock_timespec(deadline_ns);
     pthread_cond_timedwait(&self->work, &self->lock, &at);
 }
 
 /* ---------------------------------------------------------------- gathering, under the lock */
 
 /* Move what is gathered to the ready list. */
-static ss_status seal(batch *self, trigger why) {
-    gathered *sealed = malloc(sizeof *sealed);
-    if (!sealed) {
-        return SS_ERR_NO_MEMORY;
-    }
+static void seal(batch *self, trigger why) {
+    gathered *sealed = self->spare;
+    self->spare = NULL;
     *sealed = self->active;
     sealed->next = NULL;
     self->active = (gathered){.bytes = {0}};
     *self->ready_end = sealed;
     self->ready_end = &sealed->next;
     self->n_ready++;
+    self->n_ready_bytes += sealed->bytes.length;
     self->stats.size_trigger_send += why == TRIGGER_SIZE;
     self->stats.timeout_trigger_send += why == TRIGGER_TIMEOUT;
     self->stats.bytes_trigger_send += why == TRIGGER_BYTES;
     pthread_cond_signal(&self->work);
-    return SS_OK;
 }
 
 static bool would_pass_bytes(const batch *self, size_t more) {
@@ -87,6 +98,9 @@ static bool would_pass_items(const batch *self, uint64_t more) {
 
 /* Append rows [first, end) of the table, or without one the bytes as they are; seal what has become full. */
 static ss_status gather(batch *self, const ss_view *view, uint32_t first, uint32_t end, uint64_t n_items) {
+    if (!self->spare && !(self->spare = malloc(sizeof *self->spare))) {
+        return SS_ERR_NO_MEMORY;
+    }
     if (!self->active.bytes.data) {
         self->active.bytes = ss_runtime_take_buffer(self->runtime);
     }
@@ -98,40 +112,70 @@ static ss_status gather(batch *self, const ss_view *view, uint32_t first, uint32
         return status;
     }
     ss_runtime_account(self->runtime, (int64_t)(self->active.bytes.length - before));
+    self->gathered_bytes += self->active.bytes.length - before;
     if (!self->active.n_items) {
-        self->deadline_ns = now_ns() + self->config.timeout_ns;
+        self->deadline_ns = ss_clock_deadline(self->config.timeout_ns);
         pthread_cond_signal(&self->work);
     }
     self->active.n_items += n_items;
     self->stats.pending_items += n_items;
     bool is_full = self->active.n_items >= self->config.send_batch_size; /* always, with send_batch_size 0 */
-    return is_full || !self->config.timeout_ns ? seal(self, TRIGGER_SIZE) : SS_OK;
+    if (is_full || !self->config.timeout_ns) {
+        seal(self, TRIGGER_SIZE);
+    }
+    return SS_OK;
 }
 
-/* How many rows from first on, of those kept, still fit into the active batch; *n_items becomes the kept among them.
- * The bytes of a part are those of its rows and of the messages around them: measured, by bisection. */
-static uint32_t fit_rows(const batch *self, ss_table *table, uint32_t first, uint64_t *n_items) {
-    uint64_t room =
-        self->config.send_batch_max_size ? self->config.send_batch_max_size - self->active.n_items : UINT64_MAX;
+/* The end of the rows from first on that hold room kept ones, or fewer where there are no more; *n_items are kept. */
+static uint32_t end_of_items(const ss_table *table, uint32_t first, uint64_t room, uint64_t *n_items) {
     uint32_t end = first;
     *n_items = 0;
     for (; end < table->n_rows && (*n_items < room || table->verdict[end] != SS_KEEP); end++) {
         *n_items += table->verdict[end] == SS_KEEP;
     }
-    if (!would_pass_bytes(self, ss_emit_size(table, first, end))) {
+    return end;
+}
+
+/* Bytes that rows from first on may take in the active batch. In an empty one the first item has room whatever its
+ * size; and where the messages around it alone are too large, so many more that these are not repeated for each. */
+static size_t bytes_room(const batch *self, ss_table *table, uint32_t first) {
+    size_t limit = self->config.send_batch_max_bytes;
+    if (self->active.n_items) {
+        return self->active.bytes.length < limit ? limit - self->active.bytes.length : 0;
+    }
+    uint64_t one;
+    uint32_t end = end_of_items(table, first, 1, &one);
+    size_t alone = ss_emit_size(table, first, end);
+    if (alone <= limit || !one) {
+        return limit;
+    }
+    while (table->verdict[--end] != SS_KEEP) {
+    }
+    size_t around = alone > table->row_length[end] ? alone - table->row_length[end] : 0;
+    return alone > 2 * around ? alone : 2 * around;
+}
+
+/* The end of the rows from first on that still fit into the active batch; *n_items becomes the kept among them. The
+ * bytes of a part are those of its rows and of the messages around them: measured, by bisection. */
+static uint32_t fit_rows(const batch *self, ss_table *table, uint32_t first, uint64_t *n_items) {
+    uint64_t room =
+        self->config.send_batch_max_size ? self->config.send_batch_max_size - self->active.n_items : UINT64_MAX;
+    uint32_t end = end_of_items(table, first, room, n_items);
+    if (!self->config.send_batch_max_bytes) {
+        return end;
+    }
+    size_t room_bytes = bytes_room(self, table, first);
+    if (ss_emit_size(table, first, end) <= room_bytes) {
         return end;
     }
     uint32_t low = first; /* rows up to low fit, rows up to end do not */
     while (end - low > 1) {
         uint32_t middle = low + (end - low) / 2;
-        if (would_pass_bytes(self, ss_emit_size(table, first, middle))) {
-            end = middle;
-        } else {
+        if (ss_emit_size(table, first, middle) <= room_bytes) {
             low = middle;
+        } else {
+            end = middle;
         }
-    }
-    if (low == first && !self->active.n_items) {
-        low = end; /* one item alone is larger than a batch may be: it goes alone */
     }
     *n_items = 0;
     for (uint32_t row = first; row < low; row++) {
@@ -140,26 +184,83 @@ static uint32_t fit_rows(const batch *self, ss_table *table, uint32_t first, uin
     return low;
 }
 
-/* Append a request that does not fit into one batch, in parts. */
-static ss_status gather_split(batch *self, const ss_view *view) {
-    for (uint32_t first = 0; first < view->table->n_rows;) {
+/* A request on its way into several batches. */
+typedef struct splitting {
+    batch *self;
+    ss_worker *worker;
+    uint64_t end_bytes; /* gathered_bytes at which the rest goes as it is */
+} splitting;
+
+static ss_status gather_parts(splitting *s, const ss_view *view);
+
+/* Append the rows from first on, cut into slices, each read into frame. */
+static ss_status gather_slices(splitting *s, ss_frame *frame, const ss_view *view, uint32_t first) {
+    ss_table *table = view->table;
+    const uint32_t max_items = s->self->config.send_batch_max_size;
+    uint64_t n_left;
+    ss_verdict ignored;
+    end_of_items(table, first, UINT64_MAX, &n_left);
+    uint64_t n_slice = n_left / SLICES + 1;
+    n_slice -= max_items && n_slice > max_items ? n_slice % max_items : 0; /* whole batches */
+    while (first < table->n_rows) {
         uint64_t n_items;
-        uint32_t end = fit_rows(self, view->table, first, &n_items);
-        ss_status status = SS_OK;
+        uint32_t end = end_of_items(table, first, n_slice, &n_items);
         if (n_items) {
-            status = gather(self, view, first, end, n_items);
-        } else if (self->active.n_items && end < view->table->n_rows) {
-            status = seal(self, would_pass_items(self, 1) ? TRIGGER_SIZE : TRIGGER_BYTES);
-        }
-        if (status != SS_OK) {
-            return status;
+            ss_view slice;
+            frame->bytes.length = 0;
+            ss_status status = ss_emit(table, first, end, &frame->bytes);
+            if (status == SS_OK) {
+                status =
+                    ss_view_scan(view->signal, frame->bytes.data, frame->bytes.length, frame->table, &slice, &ignored);
+            }
+            if (status == SS_OK) {
+                status = gather_parts(s, &slice);
+            }
+            if (status != SS_OK) {
+                return status;
+            }
         }
         first = end;
     }
     return SS_OK;
 }
 
-static ss_status take(batch *self, const ss_view *view) {
+/* Recursion ends because a slice has fewer items than what it is cut from, and when frames run out. */
+static ss_status gather_parts(splitting *s, const ss_view *view) {
+    batch *self = s->self;
+    ss_table *table = view->table;
+    bool is_small = table->n_rows + table->private_state->n_nodes < SMALL_TABLE;
+    for (uint32_t first = 0, end; first < table->n_rows; first = end) {
+        uint64_t n_items;
+        bool was_empty = !self->active.n_items; /* else the part may be small for want of room */
+        end = self->gathered_bytes < s->end_bytes ? fit_rows(self, table, first, &n_items)
+                                                  : end_of_items(table, first, UINT64_MAX, &n_items);
+        if (n_items) {
+            ss_status status = gather(self, view, first, end, n_items);
+            if (status != SS_OK) {
+                return status;
+            }
+        } else if (self->active.n_items && end < table->n_rows) {
+            seal(self, would_pass_items(self, 1) ? TRIGGER_SIZE : TRIGGER_BYTES);
+        }
+        bool has_many_parts = was_empty && (table->n_rows - end) / SLICES > end - first;
+        ss_frame *frame = has_many_parts && !is_small ? ss_worker_push_frame(s->worker) : NULL;
+        if (frame) {
+            ss_status status = gather_slices(s, frame, view, end);
+            ss_worker_pop_frame(s->worker);
+            return status;
+        }
+    }
+    return SS_OK;
+}
+
+/* Append a request that does not fit into one batch, in parts. */
+static ss_status gather_split(batch *self, ss_worker *worker, const ss_view *view) {
+    uint64_t growth = (uint64_t)view->length * GROWTH_MAX + GROWTH_FREE;
+    return gather_parts(&(splitting){self, worker, self->gathered_bytes + growth}, view);
+}
+
+static ss_status take(batch *self, ss_worker *worker, const ss_view *view) {
     size_t size = view->length;
     if (view->table) {
         /* Emitting never writes more than this; the exact size is worth its pass only near the limit. */
@@ -172,13 +273,10 @@ static ss_status take(batch *self, const ss_view *view) {
     bool too_large = self->config.send_batch_max_bytes && size > self->config.send_batch_max_bytes;
     /* The Collector fills each batch to exactly send_batch_max_size items; bytes only start a new batch. */
     if (view->table && (too_many || too_large || would_pass_items(self, view->n_items))) {
-        return gather_split(self, view);
+        return gather_split(self, worker, view);
     }
     if (self->active.n_items && would_pass_bytes(self, size)) {
-        ss_status status = seal(self, TRIGGER_BYTES);
-        if (status != SS_OK) {
-            return status;
-        }
+        seal(self, TRIGGER_BYTES);
     }
     return gather(self, view, 0, view->table ? view->table->n_rows : 0, view->n_items);
 }
@@ -196,9 +294,9 @@ static ss_status batch_consume(ss_consumer *consumer, ss_worker *worker, const s
         pthread_mutex_lock(&self->lock);
         if (self->give_up_ns) {
             status = ss_refuse(verdict, "collector is shutting down", REFUSAL_RETRY_MS);
-        } else if (self->n_ready >= READY_MAX) {
+        } else if (self->n_ready >= READY_MAX && (self->is_held_up || self->n_ready_bytes >= READY_BYTES_MAX)) {
             status = ss_refuse(verdict, "batches are waiting: sending queue is full", REFUSAL_RETRY_MS);
-        } else if ((status = take(self, view)) != SS_OK) {
+        } else if ((status = take(self, worker, view)) != SS_OK) {
             status = ss_refuse(verdict, "out of memory", REFUSAL_RETRY_MS);
         }
         pthread_mutex_unlock(&self->lock);
@@ -214,7 +312,7 @@ static ss_status batch_consume(ss_consumer *consumer, ss_worker *worker, const s
 static void pass_on(batch *self) {
     gathered *full = self->ready;
     pthread_mutex_unlock(&self->lock);
-    ss_view view = {self->consumer.signal, full->bytes.data, full->bytes.length, full->n_items, NULL};
+    ss_view view = {self->consumer.signal, full->bytes.data, full->bytes.length, full->n_items, NULL, true};
     uint64_t failed = 0;
     for (size_t i = 0; i < self->n_outputs; i++) {
         uint64_t pause_ns = RETRY_FIRST_NS;
@@ -225,9 +323,10 @@ static void pass_on(batch *self) {
                 break;
             }
             pthread_mutex_lock(&self->lock);
-            bool gives_up = status != SS_ERR_REFUSED || (self->give_up_ns && now_ns() >= self->give_up_ns);
+            self->is_held_up = true;
+            bool gives_up = status != SS_ERR_REFUSED || (self->give_up_ns && ss_clock_ns() >= self->give_up_ns);
             if (!gives_up) {
-                wait_until(self, now_ns() + pause_ns);
+                wait_until(self, ss_clock_deadline(pause_ns));
             }
             pthread_mutex_unlock(&self->lock);
             if (gives_up) {
@@ -237,9 +336,12 @@ static void pass_on(batch *self) {
             pause_ns = pause_ns * 2 < RETRY_LAST_NS ? pause_ns * 2 : RETRY_LAST_NS;
         }
     }
-    ss_runtime_account(self->runtime, -(int64_t)full->bytes.length);
+    size_t length = full->bytes.length;
+    ss_runtime_account(self->runtime, -(int64_t)length);
     ss_runtime_give_buffer(self->runtime, full->bytes);
     pthread_mutex_lock(&self->lock);
+    self->is_held_up = false;
+    self->n_ready_bytes -= length;
     self->stats.pending_items -= full->n_items;
     self->stats.failed_items += failed;
     self->stats.sent_items += full->n_items - failed;
@@ -255,13 +357,11 @@ static void *run(void *argument) {
     batch *self = argument;
     pthread_mutex_lock(&self->lock);
     for (;;) {
-        bool is_due = self->active.n_items && (self->give_up_ns || now_ns() >= self->deadline_ns);
+        bool is_due = self->active.n_items && (self->give_up_ns || ss_clock_ns() >= self->deadline_ns);
         if (self->ready) {
             pass_on(self);
         } else if (is_due) {
-            if (seal(self, self->give_up_ns ? TRIGGER_DRAIN : TRIGGER_TIMEOUT) != SS_OK) {
-                wait_until(self, now_ns() + RETRY_LAST_NS);
-            }
+            seal(self, self->give_up_ns ? TRIGGER_DRAIN : TRIGGER_TIMEOUT);
         } else if (self->give_up_ns) {
             break;
         } else if (self->active.n_items) {
@@ -282,7 +382,7 @@ ss_status ss_batch_drain(ss_consumer *consumer, uint64_t timeout_ns) {
     batch *self = (batch *)consumer;
     pthread_mutex_lock(&self->lock);
     if (!self->give_up_ns) {
-        self->give_up_ns = now_ns() + timeout_ns + 1;
+        self->give_up_ns = ss_clock_deadline(timeout_ns);
         pthread_cond_signal(&self->work);
     }
     while (!self->is_finished) {
@@ -295,6 +395,7 @@ ss_status ss_batch_drain(ss_consumer *consumer, uint64_t timeout_ns) {
 
 static void release(batch *self) {
     ss_buffer_free(&self->active.bytes);
+    free(self->spare);
     ss_worker_free(self->worker);
     pthread_cond_destroy(&self->work);
     pthread_cond_destroy(&self->idle);

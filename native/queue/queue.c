@@ -2,14 +2,18 @@
  * A bounded queue in memory, filled by event loops and batches, emptied by Python threads. A request keeps its place
  * until the one who took it says that it is done. Source: the Collector's sending_queue.
  */
+#include "core/clock.h"
 #include "otlp/table.h"
 #include "plan/consumer.h"
 #include "core/verdict.h"
 
 #include <stdlib.h>
-#include <time.h>
 
 enum { REFUSAL_RETRY_MS = 1000 };
+
+/* An event loop or a batch that waits for room waits no longer, since a shutdown and a reload wait for it: then the
+ * request is refused and comes again. */
+static const uint64_t BLOCK_MAX_NS = 1000000000;
 
 typedef struct entry entry;
 struct entry {
@@ -43,11 +47,13 @@ static ss_status find_room(queue *self, uint64_t size, ss_verdict *verdict) {
     if (size > self->capacity) {
         return ss_reject(verdict, SS_ERR_LIMIT, SS_CODE_INTERNAL, "element size too large");
     }
-    while (!self->is_closed && self->stats.size + size > self->capacity) {
-        if (!self->block_on_overflow) {
+    struct timespec deadline = ss_clock_timespec(ss_clock_deadline(self->block_on_overflow ? BLOCK_MAX_NS : 0));
+    int timed_out = !self->block_on_overflow;
+    while (!self->is_closed && size > self->capacity - self->stats.size) {
+        if (timed_out) {
             return ss_refuse(verdict, "sending queue is full", REFUSAL_RETRY_MS);
         }
-        pthread_cond_wait(&self->freed, &self->lock);
+        timed_out = pthread_cond_timedwait(&self->freed, &self->lock, &deadline);
     }
     return self->is_closed ? ss_refuse(verdict, "sending queue is stopped", REFUSAL_RETRY_MS) : SS_OK;
 }
@@ -84,7 +90,8 @@ static ss_status queue_consume(ss_consumer *consumer, ss_worker *worker, const s
         self->stats.items += added->n_items;
         pthread_cond_signal(&self->filled);
     } else {
-        self->stats.enqueue_failed_items += added->n_items;
+        /* A batch tries again several times a second, and counts itself what it gives up. */
+        self->stats.enqueue_failed_items += view->is_retried ? 0 : added->n_items;
     }
     pthread_mutex_unlock(&self->lock);
     if (status != SS_OK) {
@@ -96,10 +103,7 @@ static ss_status queue_consume(ss_consumer *consumer, ss_worker *worker, const s
 
 ss_status ss_queue_pop(ss_consumer *consumer, uint64_t timeout_ns, ss_queue_item *item) {
     queue *self = (queue *)consumer;
-    struct timespec deadline;
-    clock_gettime(CLOCK_MONOTONIC, &deadline);
-    uint64_t at = (uint64_t)deadline.tv_sec * 1000000000u + (uint64_t)deadline.tv_nsec + timeout_ns;
-    deadline = (struct timespec){(time_t)(at / 1000000000u), (long)(at % 1000000000u)};
+    struct timespec deadline = ss_clock_timespec(ss_clock_deadline(timeout_ns));
     pthread_mutex_lock(&self->lock);
     while (!self->first && !self->is_closed) {
         if (pthread_cond_timedwait(&self->filled, &self->lock, &deadline)) {
@@ -194,7 +198,7 @@ ss_consumer *ss_queue_new(ss_runtime *runtime, ss_signal signal, ss_queue_sizer 
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&self->lock, NULL);
     pthread_cond_init(&self->filled, &monotonic);
-    pthread_cond_init(&self->freed, NULL);
+    pthread_cond_init(&self->freed, &monotonic);
     pthread_condattr_destroy(&monotonic);
     return &self->consumer;
 }

@@ -44,8 +44,8 @@ class Sockets:
         host, _, port = endpoint.rpartition(":")
         reserved = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        reserved.bind((host, int(port)))
         self._sockets.append(reserved)
+        reserved.bind((host, int(port)))
         return reserved
 
     def close(self) -> None:

@@ -33,8 +33,8 @@ static void add_span(ss_buffer *spans, char name, uint64_t trace, uint64_t id, c
     ss_buffer_append(spans, span, at);
 }
 
-/* Drops spans named d from a request with these spans; *seconds of CPU time. Frees spans. Returns the table, over *out.
- */
+/* Drop spans named d from a request with these spans, which are freed, in *seconds of CPU time. Returns a table over
+ * what is left, *out. */
 static ss_table *filter(ss_buffer *spans, ss_buffer *out, double *seconds) {
     ss_buffer request = {0};
     for (int level = 0; level < 2; level++) { /* lengths as padded five-byte varints */

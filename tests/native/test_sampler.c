@@ -367,6 +367,29 @@ static void test_last_of_two_tracestates_counts(void) {
     ss_op_free(op);
 }
 
+/* Legal encodings of sampling.priority = 0 that no encoder writes: found as every parser finds it. */
+static void test_odd_encodings_of_priority(void) {
+    ss_op *op =
+        make((ss_sampler_config){.signal = SS_SIGNAL_TRACES, .mode = SS_SAMPLER_HASH_SEED, .sampling_percentage = 100});
+    static const uint8_t padded[] = "\x0a\x91\x00sampling.priority\x12\x02\x18\x00";
+    static const uint8_t unknown_behind[] = "\x0a\x11sampling.priority\x12\x05\x18\x00\xf8\x07\x05";
+    static const uint8_t other_wire_type_behind[] = "\x0a\x11sampling.priority\x12\x04\x18\x00\x20\x05";
+    static const struct {
+        const uint8_t *bytes;
+        size_t length;
+    } attributes[] = {{padded, sizeof padded - 1},
+                      {unknown_behind, sizeof unknown_behind - 1},
+                      {other_wire_type_behind, sizeof other_wire_type_behind - 1}};
+    for (size_t i = 0; i < sizeof attributes / sizeof attributes[0]; i++) {
+        record r;
+        begin(&r, SS_SIGNAL_TRACES, "ffffffffffffffffffffffffffffffff");
+        put_bytes(&r, SS_SPAN_ATTRIBUTES, attributes[i].bytes, attributes[i].length);
+        run(&r, op);
+        CHECK(!r.kept);
+    }
+    ss_op_free(op);
+}
+
 static void test_long_tracestate_takes_two_length_bytes(void) {
     char text[301] = "v=";
     memset(text + 2, 'x', 250);
@@ -593,6 +616,7 @@ int main(void) {
     test_hash();
     test_non_minimal_prefix_is_replaced();
     test_last_of_two_tracestates_counts();
+    test_odd_encodings_of_priority();
     test_long_tracestate_takes_two_length_bytes();
     test_errors_are_counted();
     test_resampling();

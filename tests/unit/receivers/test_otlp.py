@@ -165,7 +165,7 @@ def test_address_in_use_is_a_start_error() -> None:
     host, port = taken.getsockname()
     try:
         collector = Collector("grpcio", grpc={"endpoint": f"{host}:{port}"})
-        with pytest.raises(StartError, match=f"otlp: listen tcp {host}:{port}"):
+        with pytest.raises(StartError, match="(?i)address already in use"):
             collector.receiver.start()
         collector.stop()
     finally:

@@ -1,0 +1,24 @@
+/* The monotonic clock in nanoseconds, and deadlines on it. */
+#ifndef SS_CLOCK_H
+#define SS_CLOCK_H
+
+#include <stdint.h>
+#include <time.h>
+
+static inline uint64_t ss_clock_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* The time in timeout_ns from now; a timeout of no end has none. */
+static inline uint64_t ss_clock_deadline(uint64_t timeout_ns) {
+    uint64_t deadline_ns;
+    return __builtin_add_overflow(ss_clock_ns(), timeout_ns, &deadline_ns) ? UINT64_MAX : deadline_ns;
+}
+
+static inline struct timespec ss_clock_timespec(uint64_t ns) {
+    return (struct timespec){(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
+}
+
+#endif
