@@ -37,9 +37,9 @@ def main() -> int:
         folder = Path(name)
         sections: dict[str, Callable[[], Iterable[Figure]]] = {
             "requests": lambda: requests.measure(measured, folder, cores, arguments.rounds, progress),
-            "kernel": lambda: kernel.measure(measured.kernel, folder, progress),
+            "kernel": lambda: kernel.measure(measured, folder, progress),
             "process": lambda: process.measure(measured.of_spans[1], folder, progress),
-            "compression": lambda: compression.measure(measured.export, measured.is_real, progress),
+            "compression": lambda: compression.measure(measured, progress),
         }
         for section in SECTIONS:
             if section in chosen:

@@ -176,7 +176,7 @@ _METHODS = (
     "GetQuote",
     "ShipOrder",
 )
-_SPANS_OF_A_RESOURCE = 51
+_SPANS_OF_A_RESOURCE = (1, 2, 5, 20, 60, 120)  # one of these, by chance
 
 
 def generate(n_spans: int, seed: int) -> bytes:
@@ -187,7 +187,7 @@ def generate(n_spans: int, seed: int) -> bytes:
     request = ExportTraceServiceRequest()
     now_ns = 1_700_000_000_000_000_000 + seed * 1_000_000_000
     while n_spans:
-        n_in_resource = min(n_spans, _SPANS_OF_A_RESOURCE)
+        n_in_resource = min(n_spans, chance.choice(_SPANS_OF_A_RESOURCE))
         service = chance.choice(_SERVICES)
         spans = _add_resource(request, service, chance)
         for _ in range(n_in_resource):

@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 
+from bench.bodies import Bodies
 from bench.report import Figure
 from collector.errors import Refused
 from collector.exporterhelper.compression import CompressionParams, Compressor
 from collector.ids import Signal
-from collector.native.pipeline import Batch, Queue
+from collector.native.pipeline import Batch, Queue, QueueItem
 from collector.native.runtime import Runtime, Worker
 from collector.processors.batch import Config
 
@@ -17,18 +18,18 @@ BATCH_SPANS = 8192
 _AT_LEAST = 8.3
 
 
-def measure(requests: Sequence[bytes], is_real: bool, progress: Callable[[str], None]) -> Iterator[Figure]:
+def measure(bodies: Bodies, progress: Callable[[str], None]) -> Iterator[Figure]:
     """Yield the ratio of bytes before and after zstd, for batches without and with the default limit of bytes."""
     limit = Config().send_batch_max_bytes
     for name, max_bytes in (("no byte limit", 0), (f"at most {limit:,} B", limit)):
         progress(f"zstd export: {name}")
-        plain, packed, spans, batches = compress(requests, max_bytes)
+        plain, packed, spans, batches = compress(bodies.export, max_bytes)
         note = f"{batches} batches, {packed / spans:.1f} B/span"
         yield Figure(
             name=f"zstd export, {BATCH_SPANS}-span batches, {name}",
             value=plain / packed,
             unit=": 1",
-            at_least=_AT_LEAST if is_real else None,  # the target was stated for real data
+            at_least=_AT_LEAST if bodies.is_real else None,  # the target was stated for real data
             note=note,
         )
 
@@ -75,7 +76,7 @@ def _push(batch: Batch, worker: Worker, request: bytes) -> None:
             time.sleep(0.001)
 
 
-def _pop(queue: Queue):
+def _pop(queue: Queue) -> QueueItem | None:
     try:
         return queue.pop(timeout_s=1)
     except StopIteration:

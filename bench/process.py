@@ -12,8 +12,9 @@ from pathlib import Path
 
 from bench.bodies import Body
 from bench.report import Figure, figure_of
-from bench.servers import PATH, configure_collector, running
+from bench.servers import PATH, configure_collector, cpu_seconds, environment, running
 
+_IDLE_COLLECTORS = 3
 _STARTS = 9
 _SETTLE_S = 3.0
 _START_TIMEOUT_S = 20.0
@@ -23,42 +24,47 @@ _START_AT_MOST_MS = 150
 
 
 def measure(body: Body, folder: Path, progress: Callable[[str], None]) -> Iterator[Figure]:
-    """Yield idle RSS and the time to the first accepted request, of collectors that nothing else runs in."""
+    """Yield idle RSS and the time to the first accepted request."""
     rss_mb = []
-    for number in range(1, 4):
-        progress(f"idle RSS: collector {number} of 3")
+    for number in range(1, _IDLE_COLLECTORS + 1):
+        progress(f"idle RSS: collector {number} of {_IDLE_COLLECTORS}")
         collector = configure_collector(folder)
         with running(collector.command, collector.port) as process:
             time.sleep(_SETTLE_S)
-            rss_mb.append(resident_bytes(process.pid) / 1e6)
+            rss_mb.append(memory_bytes(process.pid, "VmRSS") / 1e6)
     yield figure_of(
         "idle RSS", rss_mb, "MB", at_most=_RSS_AT_MOST_MB, note=f"{_SETTLE_S:.0f} s after the start"
     )
-    starts_ms = []
+    starts = []
     for number in range(1, _STARTS + 1):
         progress(f"start: collector {number} of {_STARTS}")
-        starts_ms.append(_time_start(body, folder) * 1e3)
-    yield figure_of("start to first accepted request", starts_ms, "ms", at_most=_START_AT_MOST_MS)
+        starts.append(_time_start(body, folder))
+    walls_ms, cpus_ms = ([seconds * 1e3 for seconds in column] for column in zip(*starts, strict=True))
+    yield figure_of("start to first accepted request", walls_ms, "ms", at_most=_START_AT_MOST_MS)
+    yield figure_of(
+        "  CPU until then", cpus_ms, "ms", note="less than the above where other work takes turns"
+    )
 
 
-def resident_bytes(pid: int) -> int:
-    """Return VmRSS of a process."""
-    found = re.search(r"VmRSS:\s*(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+def memory_bytes(pid: int, field: str) -> int:
+    """Return a field of /proc/PID/status that is in kB, such as VmRSS."""
+    found = re.search(rf"{field}:\s*(\d+) kB", Path(f"/proc/{pid}/status").read_text(encoding="ascii"))
     if found is None:
         raise RuntimeError(f"process {pid} has ended")
     return int(found[1]) * 1024
 
 
-def _time_start(body: Body, folder: Path) -> float:
-    """Return the seconds from the spawn of a collector to the gRPC answer OK."""
+def _time_start(body: Body, folder: Path) -> tuple[float, float]:
+    """Return the seconds from the spawn of a collector to the gRPC answer OK, and its CPU time until then."""
     collector = configure_collector(folder)
     begin = time.monotonic()
-    process = subprocess.Popen(collector.command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        collector.command, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     try:
-        connection = _connect(collector.port, process, begin + _START_TIMEOUT_S)
-        with connection:
+        with _connect(collector.port, process, begin + _START_TIMEOUT_S) as connection:
             export_once(connection, body.grpc_message)
-        return time.monotonic() - begin
+        return time.monotonic() - begin, cpu_seconds(process.pid)
     finally:
         process.terminate()
         process.wait()
@@ -90,7 +96,10 @@ def export_once(connection: socket.socket, grpc_message: bytes) -> None:
     connection.sendall(session.data_to_send())
     while data := connection.recv(65536):
         for event in session.receive_data(data):
-            if isinstance(event, h2.events.TrailersReceived) and ("grpc-status", "0") in event.headers:
+            if (
+                isinstance(event, h2.events.TrailersReceived)
+                and dict(event.headers).get("grpc-status") == "0"
+            ):
                 return
             if isinstance(event, h2.events.StreamEnded):
                 raise RuntimeError("the collector refused a request")

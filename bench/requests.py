@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bench.bodies import Bodies, Body
+from bench.process import memory_bytes
 from bench.report import Figure, figure_of
 from bench.servers import (
     PATH,
@@ -109,10 +110,12 @@ def measure(
             file.write_bytes(body.grpc_message)
             load = Load(file, body, case.streams, cores.load)
             yield from _measure_case(case, load, servers, collector, rounds, progress)
+        peak_mb = memory_bytes(servers["spansieve"].pid, "VmHWM") / 1e6
+        yield Figure(name="peak RSS under this load", value=peak_mb, unit="MB")
 
 
 class Server(NamedTuple):
-    """A server that runs."""
+    """A server that runs, a process of its own."""
 
     pid: int
     port: int

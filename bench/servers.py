@@ -68,6 +68,11 @@ def cpu_seconds(pid: int) -> float:
     return time.clock_gettime(~pid << 3 | 2)
 
 
+def environment() -> dict[str, str]:
+    """Return what servers see: bytecode is used and kept, as that of an installed package is."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+
+
 def free_port() -> int:
     """Return a port that was free a moment ago."""
     with socket.socket() as probe:
@@ -79,7 +84,7 @@ def free_port() -> int:
 @contextlib.contextmanager
 def running(command: Sequence[str], port: int) -> Iterator[subprocess.Popen[bytes]]:
     """Run a server until the block ends; it is entered once the server listens."""
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    process = subprocess.Popen(command, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     try:
         deadline = time.monotonic() + _READY_TIMEOUT_S
         while not _connects(port):
