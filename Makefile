@@ -2,6 +2,7 @@
 PYTHON ?= python3
 SECONDS ?= 15
 MINUTES ?= 1
+CLANG ?= clang
 FUZZ ?= $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 
 VENV := .venv
@@ -94,8 +95,8 @@ lint: build
 	@echo "linting ..."
 	@$(BIN)/ruff check --quiet $(PYTHON_FILES)
 	@$(BIN)/ruff format --quiet --check $(PYTHON_FILES)
-	@$(BIN)/mypy
-	@$(BIN)/lint-imports
+	@$(BIN)/mypy $(QUIETLY)
+	@$(BIN)/lint-imports $(QUIETLY)
 	@$(BIN)/interrogate --quiet collector deploy bench proto
 	@$(BIN)/interrogate --quiet --whitelist-regex '^test_' tests
 	@$(BIN)/clang-format --dry-run -Werror $(C_FILES)
@@ -112,15 +113,16 @@ format: build
 bench: build
 	@$(BIN)/python -m bench
 
-# Fuzz each target for some minutes: `make fuzz MINUTES=10 FUZZ=fuzz_http2`. What it finds interesting joins the corpus.
+# Fuzz each target for some minutes: `make fuzz MINUTES=10 FUZZ=fuzz_http2`. What it learns stays in build/fuzz/corpus.
 fuzz: build
-	@$(CMAKE) -B $(BUILD)/fuzz -DCMAKE_C_COMPILER=$${CLANG:-clang} -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+	@$(CMAKE) -B $(BUILD)/fuzz -DCMAKE_C_COMPILER=$(CLANG) -DCMAKE_BUILD_TYPE=RelWithDebInfo \
 		-DSPANSIEVE_FUZZ=ON -DSPANSIEVE_SANITIZE=address,undefined $(QUIETLY)
 	@$(BIN)/cmake --build $(BUILD)/fuzz $(QUIETLY)
 	@for target in $(FUZZ); do \
 		echo "fuzzing $$target for $(MINUTES) min ..."; \
+		mkdir -p $(BUILD)/fuzz/corpus/$$target; \
 		$(BUILD)/fuzz/$$target -max_total_time=$$(($(MINUTES) * 60)) -timeout=10 -verbosity=0 -print_final_stats=1 \
-			tests/fuzz/corpus/$$target || exit 1; \
+			$(BUILD)/fuzz/corpus/$$target tests/fuzz/corpus/$$target || exit 1; \
 	done
 
 clean:
