@@ -93,7 +93,7 @@ int main(int argc, char **argv) {
             if (strchr(stages, 'f')) {
                 ss_op_run(filter, table, &verdict);
             }
-            ss_op_settle_counts(table, true);
+            ss_op_settle_counts(table, 0, true);
             if (strchr(stages, 'e')) {
                 out.length = 0;
                 ss_emit(table, 0, table->n_rows, &out);

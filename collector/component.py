@@ -68,6 +68,13 @@ class Listeners(Protocol):
             StartError: it cannot be bound.
         """
 
+    def reserve(self, transport: str, endpoint: str) -> socket.socket:
+        """Return a socket that is bound but does not listen, for a server that opens its own beside it.
+
+        Raises:
+            StartError: it cannot be bound.
+        """
+
 
 class AdminRequest(NamedTuple):
     """A request of an operator, a probe or a scraper."""
@@ -145,7 +152,8 @@ class Component(Protocol):
         """Finish what was taken in and stop, within deadline_s seconds."""
 
     def samples(self) -> Iterable[Sample]:
-        """Return the component's own metrics as they are now."""
+        """Return the component's own metrics as they are now; none where a subclass says nothing else."""
+        return ()
 
 
 class OpProcessor(Component, Protocol):
@@ -203,7 +211,8 @@ class Factory:
     """What a component module exports as `factory`.
 
     Attributes:
-        config: frozen dataclass of `option` fields; may have `problems(self)`, a generator of (field, message).
+        config: frozen dataclass of `option` fields; may have `problems(self)`, a generator of (field, message), and
+            `problems_for(self, signal)` for what a pipeline of that signal needs.
         create: makes the component from its configuration and Settings.
         signals: what it can be used for.
         stability: shown by `spansieve components`.

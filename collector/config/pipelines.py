@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from collector.config.document import ComponentEntry, Pipeline, PipelineID
+from collector.config.syntax import join
 from collector.errors import Problem
 from collector.ids import ComponentID, Kind
 
@@ -16,7 +17,7 @@ def check_pipelines(pipelines: Pipelines, components: Components) -> Iterator[Pr
     """Yield what does not fit; components that are not configured are passed over."""
     yield from _check_signals(pipelines, components)
     yield from _check_connectors(pipelines, components[Kind.CONNECTOR])
-    cycle = _find_cycle(_edges(pipelines, components[Kind.CONNECTOR]))
+    cycle = _find_cycle(edges(pipelines, components[Kind.CONNECTOR]))
     if cycle:
         yield Problem("service::pipelines", "cycle detected: " + " -> ".join(cycle))
 
@@ -31,22 +32,27 @@ def _check_signals(pipelines: Pipelines, components: Components) -> Iterator[Pro
         for kind, ids in parts:
             for component in ids:
                 entry = components[kind].get(component)
-                if entry is not None and id.signal not in entry.factory.signals:
+                if entry is None:
+                    continue
+                if id.signal not in entry.factory.signals:
                     yield Problem(
                         f"service::pipelines::{id}",
                         f'{kind.singular} "{component}" does not support {id.signal.value} '
                         "(telemetry type is not supported)",
                     )
+                elif hasattr(entry.config, "problems_for"):
+                    for field, message in entry.config.problems_for(id.signal):
+                        yield Problem(join(f"{kind.value}::{component}", field), message)
 
 
-def _edges(
+def edges(
     pipelines: Pipelines, connectors: Mapping[ComponentID, ComponentEntry]
 ) -> dict[PipelineID, list[tuple[ComponentID, PipelineID]]]:
-    # From each pipeline, through which connector, to which pipeline.
+    """Return the ways out of each pipeline: through which connector to which pipeline."""
     return {
         front: [
             (connector, back)
-            for connector in parts.exporters
+            for connector in dict.fromkeys(parts.exporters)
             if connector in connectors
             for back, others in pipelines.items()
             if connector in others.receivers
@@ -59,9 +65,9 @@ def _edges(
 def _check_connectors(
     pipelines: Pipelines, connectors: Mapping[ComponentID, ComponentEntry]
 ) -> Iterator[Problem]:
-    edges = _edges(pipelines, connectors)
-    from_pipelines = {(connector, front) for front, ways in edges.items() for connector, _ in ways}
-    to_pipelines = {way for ways in edges.values() for way in ways}
+    ways_out = edges(pipelines, connectors)
+    from_pipelines = {(connector, front) for front, ways in ways_out.items() for connector, _ in ways}
+    to_pipelines = {way for ways in ways_out.values() for way in ways}
     for id, parts in pipelines.items():
         for uses, used_as, missing, joined in (
             (parts.exporters, "exporter", "receiver", from_pipelines),
@@ -76,9 +82,9 @@ def _check_connectors(
                     )
 
 
-def _find_cycle(edges: Mapping[PipelineID, list[tuple[ComponentID, PipelineID]]]) -> list[str]:
+def _find_cycle(ways_out: Mapping[PipelineID, list[tuple[ComponentID, PipelineID]]]) -> list[str]:
     # Take away pipelines that lead nowhere until none does; what is left goes round.
-    left = dict(edges)
+    left = dict(ways_out)
     while ends := [id for id, ways in left.items() if not any(back in left for _, back in ways)]:
         for id in ends:
             del left[id]

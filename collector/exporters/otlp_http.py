@@ -16,7 +16,7 @@ from typing import Any
 from collector import __version__
 from collector.component import Factory, Settings, Stability
 from collector.config.fields import Duration, Secret, option
-from collector.errors import ConsumeError, MalformedInput, PermanentError, RetryableError, StartError
+from collector.errors import ConsumeError, MalformedInput, PermanentError, RetryableError
 from collector.exporterhelper.compression import CompressionParams, Compressor
 from collector.exporterhelper.queue import QueueConfig, QueueSender
 from collector.exporterhelper.request import Request, Sent
@@ -100,6 +100,11 @@ class Config:
                 yield field, f"expected a URL such as 'http://localhost:4318', got {url!r}"
         yield from self.compression_params.level_problems(self.compression)
 
+    def problems_for(self, signal: Signal) -> Iterator[tuple[str, str]]:
+        """Yield what is missing when a pipeline of signal ends here."""
+        if not self.url(signal):
+            yield "endpoint", f"either endpoint or {signal.value}_endpoint must be set"
+
 
 def parse_retry_after_s(value: str | None, now_unix_s: float) -> float | None:
     """Return the wait that a Retry-After header asks for in seconds; None when there is none that can be read.
@@ -164,8 +169,6 @@ class OtlpHttp:
         self._config = config
         self._signal = settings.signal
         self._url = config.url(settings.signal)
-        if not self._url:
-            raise StartError(settings.id, f"either endpoint or {settings.signal.value}_endpoint must be set")
         self._headers = _headers(config)
         self._compressor = Compressor(config.compression_params)
         self._pool: Any = None

@@ -6,10 +6,10 @@ signals, one connector for each pair of signals that it joins.
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from collector.config.pipelines import edges
 from collector.ids import ComponentID, Kind, Signal
 
 if TYPE_CHECKING:
@@ -57,23 +57,18 @@ class Graph(NamedTuple):
 
 def plan(document: Document) -> Graph:
     """Return the graph of the pipelines of document, which was checked: references are good, nothing goes round."""
-    connectors = dict(_connectors(document))
+    connectors = _connectors(document)
     plans = {id: _plan_pipeline(document, id, connectors) for id in document.service.pipelines}
     return Graph(_levels(plans, connectors), _receivers(document), connectors)
 
 
-def _connectors(document: Document) -> Iterator[tuple[Node, tuple[PipelineID, ...]]]:
-    pipelines = document.service.pipelines
-    for id, entry in document.connectors.items():
-        taken = {pipeline.signal for pipeline, parts in pipelines.items() if id in parts.exporters}
-        for signal, output in itertools.product(Signal, Signal):
-            behind = tuple(
-                pipeline
-                for pipeline, parts in pipelines.items()
-                if pipeline.signal is output and id in parts.receivers
-            )
-            if behind and signal in taken and (signal, output) in entry.factory.connects:
-                yield Node(Kind.CONNECTOR, id, signal, output=output), behind
+def _connectors(document: Document) -> dict[Node, tuple[PipelineID, ...]]:
+    behind: dict[Node, dict[PipelineID, None]] = {}
+    for front, ways in edges(document.service.pipelines, document.connectors).items():
+        for id, back in ways:
+            node = Node(Kind.CONNECTOR, id, front.signal, output=back.signal)
+            behind.setdefault(node, {})[back] = None
+    return {node: tuple(pipelines) for node, pipelines in behind.items()}
 
 
 def _plan_pipeline(document: Document, id: PipelineID, connectors: Iterable[Node]) -> PipelinePlan:

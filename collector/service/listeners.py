@@ -26,7 +26,7 @@ _FAMILIES = {"tcp": socket.AF_UNSPEC, "tcp4": socket.AF_INET, "tcp6": socket.AF_
 class _Shared:
     __slots__ = ("key", "socket", "users")
 
-    def __init__(self, key: tuple[str, str, str], listener: socket.socket) -> None:
+    def __init__(self, key: tuple[str, str, str, bool], listener: socket.socket) -> None:
         self.key = key
         self.socket = listener
         self.users = 0
@@ -44,21 +44,25 @@ class Listeners:
         return ListenerView(self, owner, log)
 
     def acquire(
-        self, owner: str, transport: str, endpoint: str, held: Sequence[_Shared], log: Log
+        self, owner: str, transport: str, endpoint: str, held: Sequence[_Shared], log: Log, *, listens: bool
     ) -> _Shared:
         """Return the owner's socket for endpoint, unless it is in held, or bind one."""
-        key = (owner, transport, endpoint)
+        key = (owner, transport, endpoint, listens)
         with self._lock:
             left = [shared for shared in self._sockets if shared.key[0] == owner and shared not in held]
             shared = next((known for known in left if known.key == key), None)
             if shared is None:
                 try:
-                    listener = _listen(transport, endpoint, [known.socket for known in left])
+                    listener = _open(transport, endpoint, [known.socket for known in left], listens=listens)
                 except OSError as error:
                     raise StartError(owner, f"listen {transport} {endpoint}: {error}") from error
                 shared = _Shared(key, listener)
                 self._sockets.append(shared)
-                log.info("listening", transport=transport, endpoint=format_address(listener))
+                log.info(
+                    "listening" if listens else "reserved",
+                    transport=transport,
+                    endpoint=format_address(listener),
+                )
             shared.users += 1
             return shared
 
@@ -90,14 +94,33 @@ class ListenerView:
         Raises:
             StartError: it cannot be bound.
         """
-        shared = self._listeners.acquire(self._owner, transport, endpoint, self._held, self._log)
-        self._held.append(shared)
-        return shared.socket
+        return self._acquire(transport, endpoint, listens=True)
+
+    def reserve(self, transport: str, endpoint: str) -> socket.socket:
+        """Return a socket that is bound but does not listen, for a server that opens its own beside it.
+
+        That server binds its address with SO_REUSEPORT; nobody but this owner gets so far.
+
+        Args:
+            transport: `tcp`, `tcp4` or `tcp6`.
+            endpoint: as for `get`.
+
+        Raises:
+            StartError: it cannot be bound.
+        """
+        return self._acquire(transport, endpoint, listens=False)
 
     def release(self) -> None:
         """Give all sockets back; safe twice."""
         while self._held:
             self._listeners.release(self._held.pop())
+
+    def _acquire(self, transport: str, endpoint: str, *, listens: bool) -> socket.socket:
+        shared = self._listeners.acquire(
+            self._owner, transport, endpoint, self._held, self._log, listens=listens
+        )
+        self._held.append(shared)
+        return shared.socket
 
 
 def format_address(listener: socket.socket) -> str:
@@ -109,10 +132,10 @@ def format_address(listener: socket.socket) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def _listen(transport: str, endpoint: str, own: Sequence[socket.socket]) -> socket.socket:
+def _open(transport: str, endpoint: str, own: Sequence[socket.socket], *, listens: bool) -> socket.socket:
     """Bind endpoint; own are sockets that may be in its way, since they will make room for it."""
     if transport == "unix":
-        return _bind(socket.AF_UNIX, endpoint)
+        return _bind(socket.AF_UNIX, endpoint, listens=listens)
     if transport not in _FAMILIES:
         raise OSError(f"unknown network {transport}")
     try:
@@ -130,11 +153,16 @@ def _listen(transport: str, endpoint: str, own: Sequence[socket.socket]) -> sock
         raise OSError(f"lookup {host}: no such host") from error
     # `localhost` means 127.0.0.1 before ::1, as it does for the Collector.
     family, _type, _protocol, _name, address = min(found, key=lambda entry: entry[0] != socket.AF_INET)
-    return _bind(family, address, is_dual=is_dual, own=own)
+    return _bind(family, address, listens=listens, is_dual=is_dual, own=own)
 
 
 def _bind(
-    family: int, address: Any, *, is_dual: bool = False, own: Sequence[socket.socket] = ()
+    family: int,
+    address: Any,
+    *,
+    listens: bool,
+    is_dual: bool = False,
+    own: Sequence[socket.socket] = (),
 ) -> socket.socket:
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -154,7 +182,11 @@ def _bind(
             for each in (listener, *rivals):
                 each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
             listener.bind(address)
-        listener.listen(_BACKLOG)
+        if listens:
+            listener.listen(_BACKLOG)
+        else:
+            # Only now: nobody else could be at the address, and from here on the owner's server can.
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         listener.setblocking(False)
     except OSError as error:
         listener.close()

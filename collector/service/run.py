@@ -45,7 +45,7 @@ def run(load: Callable[[], Document], *, end_now: Callable[[int], object] = os._
     try:
         log = _configure_logs(document)
     except OSError as error:
-        return _fail(error)
+        return _fail(_log_problem(error))
     with Loop(log) as loop:
         runtime = Runtime()
         host = Host(
@@ -88,7 +88,7 @@ class _Operator:
         try:
             self._service.start(document)
         except CollectorError as error:
-            return _fail(error)
+            return _fail(_text(error))
         self._log.info("Everything is ready. Begin running and processing data.")
         self._loop.run()
         self._log.info("Shutdown complete.")
@@ -153,7 +153,7 @@ class _Operator:
         except CollectorError as error:
             self._log.error("configuration not reloaded; the running one stays", error=_text(error))
         except OSError as error:
-            self._log.error("logs are written as before", error=str(error))
+            self._log.error("logs are written as before", error=_log_problem(error))
 
 
 def _tidy(runtime: Runtime) -> None:
@@ -191,6 +191,11 @@ def _text(error: Exception) -> str:
     return error.message if isinstance(error, StartError) else str(error)
 
 
-def _fail(error: Exception) -> int:
-    sys.stderr.write(f"Error: {_text(error)}\n")
+def _log_problem(error: OSError) -> str:
+    reason = os.strerror(error.errno).lower() if error.errno else str(error)
+    return f"service::telemetry::logs::output_paths: cannot write {error.filename!r}: {reason}"
+
+
+def _fail(text: str) -> int:
+    sys.stderr.write(f"Error: {text}\n")
     return 1

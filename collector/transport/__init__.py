@@ -54,6 +54,13 @@ class Sockets(Protocol):
             OSError: the address cannot be bound.
         """
 
+    def reserve(self, transport: str, endpoint: str) -> socket.socket:
+        """Return a bound socket that does not listen: others with SO_REUSEPORT may bind its address and do.
+
+        Raises:
+            OSError: the address cannot be bound.
+        """
+
 
 class Acceptor(Protocol):
     """Where requests go: `collector.native.pipeline.Receiver`."""

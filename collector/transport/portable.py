@@ -75,7 +75,13 @@ class PortableTransport:
         if listener.protocol == "grpc":
             from collector.transport.portable_grpc import GrpcServer
 
-            return GrpcServer(listener, acceptor=self._acceptor, scratch=self._scratch, threads=self._threads)
+            return GrpcServer(
+                listener,
+                sockets=self._sockets,
+                acceptor=self._acceptor,
+                scratch=self._scratch,
+                threads=self._threads,
+            )
         from collector.transport.portable_http import HttpServer
 
         listening = self._sockets.get(listener.network, listener.endpoint)

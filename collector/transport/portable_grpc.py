@@ -1,12 +1,12 @@
 """OTLP/gRPC on grpcio: generic handlers that move bytes, so that no message class is needed.
 
 grpcio decodes gzip, keeps the size limit and answers unknown methods and encodings by itself. It opens its
-own socket, because its Python side cannot take over a listening one.
+own socket, because its Python side cannot take over a listening one: beside a reserved one, so that no other
+process gets the address and the server of a new configuration can bind it while the old one still serves.
 """
 
 from __future__ import annotations
 
-import socket
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -15,7 +15,7 @@ import grpc  # type: ignore[import-untyped]
 from collector.ids import Signal
 from collector.native.library import lib
 from collector.native.pipeline import Verdict
-from collector.transport import Acceptor, Listener
+from collector.transport import Acceptor, Listener, Sockets, address_text
 from collector.transport.status import OK, response_protobuf, status_protobuf
 
 if TYPE_CHECKING:
@@ -68,8 +68,11 @@ def _abort(context: Any, verdict: Verdict) -> NoReturn:
 class GrpcServer:
     """One grpcio server for one listener."""
 
-    def __init__(self, listener: Listener, *, acceptor: Acceptor, scratch: Scratch, threads: int) -> None:
+    def __init__(
+        self, listener: Listener, *, sockets: Sockets, acceptor: Acceptor, scratch: Scratch, threads: int
+    ) -> None:
         self._listener = listener
+        self._sockets = sockets
         self._executor = ThreadPoolExecutor(threads, thread_name_prefix="otlp-grpc")
         self._server = grpc.server(
             self._executor,
@@ -79,13 +82,15 @@ class GrpcServer:
 
     def start(self) -> str:
         """Bind and serve; return the bound address."""
-        target = _target(self._listener.network, self._listener.endpoint)
+        network, endpoint = self._listener.network, self._listener.endpoint
+        is_path = network == "unix"
+        address = endpoint if is_path else address_text(self._sockets.reserve(network, endpoint))
         try:
-            port = self._server.add_insecure_port(target)
+            self._server.add_insecure_port(f"unix:{address}" if is_path else address)
         except RuntimeError as error:
-            raise OSError(f"listen {self._listener.network} {self._listener.endpoint}: {error}") from error
+            raise OSError(f"listen {network} {endpoint}: {error}") from error
         self._server.start()
-        return target if target.startswith("unix:") else f"{target.rpartition(':')[0]}:{port}"
+        return address
 
     def shutdown(self, timeout_s: float) -> None:
         """Refuse new calls, let those in flight finish within timeout_s, close."""
@@ -95,7 +100,7 @@ class GrpcServer:
 
 def _options(listener: Listener) -> list[tuple[str, int]]:
     options = [
-        ("grpc.so_reuseport", 0),  # a second collector on the port must fail, not share it
+        ("grpc.so_reuseport", 1),  # a second collector fails all the same: at the reservation
         ("grpc.max_receive_message_length", listener.max_message_bytes),
         ("grpc.max_concurrent_streams", listener.max_concurrent_streams),
         ("grpc.http2.lookahead_bytes", listener.initial_window_bytes),
@@ -103,16 +108,3 @@ def _options(listener: Listener) -> list[tuple[str, int]]:
     if listener.idle_timeout_s:
         options.append(("grpc.max_connection_idle_ms", int(listener.idle_timeout_s * 1000)))
     return options
-
-
-def _target(network: str, endpoint: str) -> str:
-    if network == "unix":
-        return f"unix:{endpoint}"
-    host, _, port = endpoint.rpartition(":")
-    if not host:
-        host = "0.0.0.0" if network == "tcp4" else "[::]"
-    elif network != "tcp":
-        family = socket.AF_INET if network == "tcp4" else socket.AF_INET6
-        address = socket.getaddrinfo(host.strip("[]"), None, family, socket.SOCK_STREAM)[0][4][0]
-        host = f"[{address}]" if family == socket.AF_INET6 else str(address)
-    return f"{host}:{port}"

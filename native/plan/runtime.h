@@ -24,7 +24,7 @@ struct ss_worker {
 };
 
 struct ss_runtime {
-    uint64_t n_holders; /* its maker, workers and queues; atomic */
+    uint64_t n_holders;           /* its maker, workers and queues; atomic */
     uint64_t in_flight_bytes;     /* atomic */
     uint64_t rss_bytes;           /* the last sample; atomic */
     uint64_t rss_in_flight;       /* in_flight_bytes at that sample; atomic */
@@ -35,7 +35,8 @@ struct ss_runtime {
     uint32_t n_pool;
 };
 
-/* Keep the runtime for one more ss_runtime_free: for what touches it while being freed itself. Returns it. Any thread. */
+/* Keep the runtime for one more ss_runtime_free: for what touches it while being freed itself. Returns it. Any thread.
+ */
 ss_runtime *ss_runtime_hold(ss_runtime *runtime);
 
 /* Take a buffer whose memory is still warm, or an empty one; give it back when it is done with. Any thread. */

@@ -38,6 +38,16 @@ class Sockets:
         self._sockets.append(listening)
         return listening
 
+    def reserve(self, transport: str, endpoint: str) -> socket.socket:
+        """Return a bound socket that does not listen."""
+        assert transport == "tcp"
+        host, _, port = endpoint.rpartition(":")
+        reserved = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        reserved.bind((host, int(port)))
+        self._sockets.append(reserved)
+        return reserved
+
     def close(self) -> None:
         """Close what was opened."""
         while self._sockets:

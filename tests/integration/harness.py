@@ -151,8 +151,16 @@ class Client:
             grpc.RpcError: it was refused.
         """
         request, ids = spans(count, len(self.sent))
-        self._export(request, timeout=WAIT_S)
+        self.export(request)
         self.sent += ids
+
+    def export(self, request: bytes) -> None:
+        """Send a request.
+
+        Raises:
+            grpc.RpcError: it was refused.
+        """
+        self._export(request, timeout=WAIT_S)
 
 
 def spans(count: int, first: int = 0) -> tuple[bytes, list[str]]:

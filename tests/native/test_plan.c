@@ -448,7 +448,7 @@ static void test_fanout_keeps_the_counts_of_the_pipeline_before_it(void) {
     CHECK_EQUAL(3, ss_op_outgoing_items(first));
     CHECK_EQUAL(3, ss_op_counter(behind, SS_MEMORY_LIMITER_ACCEPTED));
     CHECK_EQUAL(SS_ERR_REFUSED, ss_consumer_push(pipeline, worker, request.data, request.length, &verdict));
-    CHECK_EQUAL(3, ss_op_counter(first, SS_MEMORY_LIMITER_ACCEPTED)); /* the queue was full */
+    CHECK_EQUAL(3, ss_op_counter(first, SS_MEMORY_LIMITER_ACCEPTED));  /* the queue was full */
     CHECK_EQUAL(6, ss_op_counter(behind, SS_MEMORY_LIMITER_ACCEPTED)); /* its output took them */
 
     ss_consumer_free(pipeline);

@@ -17,7 +17,6 @@ from google.rpc import status_pb2
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
 from collector.config.fields import Duration, Secret
-from collector.errors import StartError
 from collector.exporterhelper.compression import CompressionParams
 from collector.exporterhelper.retry import RetryConfig
 from collector.exporters.otlp_http import (
@@ -315,11 +314,13 @@ def test_signal_endpoints_are_used_as_they_are() -> None:
     assert config.url(Signal.LOGS) == "http://h/intake"
 
 
-def test_signal_without_an_endpoint_cannot_start() -> None:
+def test_signal_without_an_endpoint_is_told() -> None:
     """The other signal's endpoint is none for this one."""
     config = Config(logs_endpoint="http://h/intake")
-    with pytest.raises(StartError, match="either endpoint or traces_endpoint must be set"):
-        OtlpHttp(config, settings(Signal.TRACES, Recorder()))
+    assert not list(config.problems_for(Signal.LOGS))
+    assert list(config.problems_for(Signal.TRACES)) == [
+        ("endpoint", "either endpoint or traces_endpoint must be set")
+    ]
 
 
 @pytest.mark.parametrize(

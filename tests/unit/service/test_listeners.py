@@ -60,6 +60,23 @@ def test_other_owner_is_refused_the_address(listeners: Listeners, log: Log) -> N
     one_again.release()
 
 
+def test_reserved_address_is_for_servers_of_its_owner(listeners: Listeners, log: Log) -> None:
+    """Two successive servers that open their own sockets listen beside each other; nobody else gets in."""
+    old, new = listeners.view("in", log), listeners.view("in", log)
+    address = old.reserve("tcp", "127.0.0.1:0").getsockname()
+    assert not _can_connect(address)
+    assert address == new.reserve("tcp", "127.0.0.1:0").getsockname()
+    with (
+        socket.create_server(address, reuse_port=True),
+        socket.create_server(address, reuse_port=True),
+    ):
+        for ask in (listeners.view("in/2", log).get, listeners.view("in/2", log).reserve):
+            with pytest.raises(StartError, match="address already in use"):
+                ask("tcp", f"127.0.0.1:{address[1]}")
+    old.release()
+    new.release()
+
+
 def test_owner_may_move_to_an_address_that_covers_its_own(listeners: Listeners, log: Log) -> None:
     """From 127.0.0.1 to every address by a reload: both sockets listen until the old one is let go."""
     old, new = listeners.view("in", log), listeners.view("in", log)
