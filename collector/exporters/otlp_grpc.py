@@ -161,11 +161,11 @@ def _is_compression_refusal(result: ExportResult) -> bool:
     return result.code == _UNIMPLEMENTED or (result.code == _INTERNAL and "grpc-encoding" in result.message)
 
 
-def _failure(result: ExportResult) -> ConsumeError:
+def _failure(result: ExportResult, endpoint: str) -> ConsumeError:
     """Return the exception for a call that did not succeed."""
     if result.failure is not None:
         code = "DeadlineExceeded" if result.failure == "timeout" else "Unavailable"
-        return RetryableError(f"rpc error: code = {code} desc = {result.message}")
+        return RetryableError(f"rpc error: code = {code} desc = {endpoint}: {result.message}")
     name = _CODE_NAMES[result.code] if 0 <= result.code < len(_CODE_NAMES) else f"Code({result.code})"
     text = f"rpc error: code = {name} desc = {result.message}"
     delay_s = result.retry_after_s
@@ -182,6 +182,7 @@ class OtlpGrpc:
         if settings.signal is None:
             raise ValueError("an exporter is made for one signal")
         host, port = parse_endpoint(config.endpoint)
+        self._endpoint = config.endpoint
         self._signal = settings.signal
         self._log = settings.log
         self._compressor = Compressor(config.compression_params)
@@ -223,7 +224,7 @@ class OtlpGrpc:
         if _is_compression_refusal(result):
             result = self._export_with_less(compression, request, limit_s) or result
         if result.failure is not None or result.code != _OK:
-            raise _failure(result)
+            raise _failure(result, self._endpoint)
         return Sent(result.bytes_sent, result.rejected_items, result.partial_message)
 
     def _export_with_less(

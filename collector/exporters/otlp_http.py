@@ -215,7 +215,9 @@ class OtlpHttp:
                 decode_content=False,
             )
         except urllib3.exceptions.HTTPError as error:
-            raise RetryableError(f"failed to make an HTTP request: {error}") from error
+            raise RetryableError(
+                f'failed to make an HTTP request: Post "{self._url}": {_reason(error)}'
+            ) from error
         content_type = response.headers.get("content-type", "")
         answer = _read_bounded(response)
         if 200 <= response.status < 300:
@@ -270,6 +272,12 @@ def _read_bounded(response: Any) -> bytes:
     else:
         response.close()
     return body
+
+
+def _reason(error: Exception) -> str:
+    """Return why a request had no answer, without the names of Python's types that error has in its text."""
+    cause = error.__cause__
+    return (cause.strerror or str(cause)) if isinstance(cause, OSError) else str(error)
 
 
 factory = Factory(
