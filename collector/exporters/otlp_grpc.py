@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from collector import __version__
 from collector.component import Factory, Settings, Stability
@@ -127,6 +127,7 @@ class Config:
     sending_queue: QueueConfig = option(factory=QueueConfig, doc="The queue in front of the exporter.")
     retry_on_failure: RetryConfig = option(factory=RetryConfig, doc="Repetition of failed requests.")
     tls: TLS = option(factory=TLS, doc="Transport security.")
+    auth: Any = option(None, doc="Not supported yet.")
     authority: str = option("", doc="Value of :authority; empty for the endpoint.")
     keepalive: Keepalive = option(factory=Keepalive, doc="Accepted for compatibility.")
     wait_for_ready: bool = option(
@@ -151,6 +152,8 @@ class Config:
             yield "endpoint", "TLS is not supported yet: use http:// or host:port with tls.insecure: true"
         elif not self.tls.insecure and not self.endpoint.startswith(("http://", "unix:")):
             yield "tls", "TLS is not supported yet: set tls.insecure: true"
+        if self.auth is not None:
+            yield "auth", "not supported yet; a fixed token can be set in headers"
         yield from self.compression_params.level_problems(self.compression)
 
 

@@ -326,6 +326,7 @@ def test_bad_endpoints(endpoint: str) -> None:
         (Config(endpoint="backend:4317", tls=TLS(insecure=True)), []),
         (Config(endpoint="http://backend:4317"), []),
         (Config(endpoint="unix:///run/otel.sock"), []),
+        (Config(endpoint="http://backend:4317", auth={"authenticator": "a"}), ["auth"]),
     ],
 )
 def test_problems_name_the_key(config: Config, fields: list[str]) -> None:

@@ -341,6 +341,7 @@ def test_signal_without_an_endpoint_is_told() -> None:
             ),
             ["compression_params"],
         ),
+        (Config(endpoint="http://b", auth={"authenticator": "a"}), ["auth"]),
     ],
 )
 def test_problems_name_the_key(config: Config, fields: list[str]) -> None:
