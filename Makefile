@@ -94,8 +94,8 @@ lint: build
 	@echo "linting ..."
 	@$(BIN)/ruff check --quiet $(PYTHON_FILES)
 	@$(BIN)/ruff format --quiet --check $(PYTHON_FILES)
-	@$(BIN)/mypy
-	@$(BIN)/lint-imports
+	@$(BIN)/mypy --no-error-summary
+	@$(BIN)/lint-imports $(QUIETLY)
 	@$(BIN)/interrogate --quiet collector deploy bench proto
 	@$(BIN)/interrogate --quiet --whitelist-regex '^test_' tests
 	@$(BIN)/clang-format --dry-run -Werror $(C_FILES)
@@ -114,6 +114,7 @@ bench: build
 
 # Fuzz each target for some minutes: `make fuzz MINUTES=10 FUZZ=fuzz_http2`. What it finds interesting joins the corpus.
 fuzz: build
+	@command -v $${CLANG:-clang} >/dev/null || { echo "make fuzz needs clang; CLANG=... names another" >&2; exit 1; }
 	@$(CMAKE) -B $(BUILD)/fuzz -DCMAKE_C_COMPILER=$${CLANG:-clang} -DCMAKE_BUILD_TYPE=RelWithDebInfo \
 		-DSPANSIEVE_FUZZ=ON -DSPANSIEVE_SANITIZE=address,undefined $(QUIETLY)
 	@$(BIN)/cmake --build $(BUILD)/fuzz $(QUIETLY)
