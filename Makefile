@@ -115,6 +115,7 @@ bench: build
 
 # Fuzz each target for some minutes: `make fuzz MINUTES=10 FUZZ=fuzz_http2`. What it learns stays in build/fuzz/corpus.
 fuzz: build
+	@command -v $(CLANG) >/dev/null || { echo "make fuzz needs clang; CLANG=... names another" >&2; exit 1; }
 	@$(CMAKE) -B $(BUILD)/fuzz -DCMAKE_C_COMPILER=$(CLANG) -DCMAKE_BUILD_TYPE=RelWithDebInfo \
 		-DSPANSIEVE_FUZZ=ON -DSPANSIEVE_SANITIZE=address,undefined $(QUIETLY)
 	@$(BIN)/cmake --build $(BUILD)/fuzz $(QUIETLY)

@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
+from collector.config.fields import Duration
 from collector.config.load import load
 from collector.config.sections import ServiceSection
+from collector.config.values import format_duration
 from collector.ids import Kind
 from collector.registry import Registry
 
@@ -73,26 +75,39 @@ def test_components_table_lists_all_components() -> None:
 
 
 def test_keys_table_lists_the_keys_that_the_collector_lacks() -> None:
-    """The README's table has exactly our own keys, each with its description."""
-    expected = [f"| `service::{path}` | {doc} |" for path, doc in our_keys(ServiceSection)]
+    """The README's table has exactly our own keys, each with its default and description."""
+    expected = [
+        f"| `service::{path}` | {default} | {doc} |" for path, default, doc in our_keys(ServiceSection)
+    ]
     for kind in Kind:
         for type in Registry().types(kind):
             keys = our_keys(Registry().find(kind, type).factory.config)
-            expected += [f"| `{kind.value}::{type}::{path}` | {doc} |" for path, doc in keys]
+            expected += [
+                f"| `{kind.value}::{type}::{path}` | {default} | {doc} |" for path, default, doc in keys
+            ]
     rows = re.findall(r"^\| `\w+::.*$", (ROOT / "README.md").read_text(), re.MULTILINE)
     assert sorted(expected) == sorted(rows)
 
 
-def our_keys(config: type[Any]) -> Iterator[tuple[str, str]]:
-    """Yield path and description of the options that are marked as ours, nested ones too."""
+def our_keys(config: type[Any]) -> Iterator[tuple[str, str, str]]:
+    """Yield path, default and description of the options that are marked as ours, nested ones too."""
     hints = typing.get_type_hints(config)
     for field in dataclasses.fields(config):
         option = field.metadata["option"]
         if option.ours:
-            yield field.name, option.doc
+            yield field.name, show(field.default, hints[field.name]), option.doc
         for nested in nested_configs(hints[field.name]):
-            for path, doc in our_keys(nested):
-                yield f"{field.name}::{path}", doc
+            for path, default, doc in our_keys(nested):
+                yield f"{field.name}::{path}", default, doc
+
+
+def show(default: Any, hint: Any) -> str:
+    """Return a default as one would write it in YAML; a list by its items."""
+    if isinstance(default, tuple):
+        return ", ".join(show(item, None) for item in default)
+    if hint is Duration:
+        return f"`{format_duration(default)}`"
+    return f"`{str(default).lower() if isinstance(default, bool) else default}`"
 
 
 def nested_configs(hint: Any) -> list[type[Any]]:

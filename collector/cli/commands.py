@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -93,13 +94,19 @@ def components(**_options: tuple[str, ...]) -> int:
 def print_config(
     before: Options, /, format: str, mode: str, validate: bool, **options: tuple[str, ...]
 ) -> int:
-    """Print the configuration, sources merged and references replaced."""
+    """Print the merged configuration.
+
+    References to the environment are replaced, secrets are not shown.
+    """
     from collector.cli.print_config import print_config as run
 
     return run(before + Options(**options), format=format, mode=mode, validate=validate)
 
 
-spansieve.add_command(print_config, "print-initial-config")
+# The Collector's older name.
+_hidden = copy.copy(print_config)
+_hidden.hidden = True
+spansieve.add_command(_hidden, "print-initial-config")
 
 
 def invoke(arguments: Sequence[str]) -> int:

@@ -25,7 +25,22 @@ def redact_document(values: Mapping[str, Any], registry: Registry) -> dict[str, 
             redacted[name] = _redact_section(kinds[name], section, registry)
         else:
             redacted[name] = redact(ServiceSection if name == "service" else Secret, section)
+    _show_readers(redacted, values)
     return redacted
+
+
+def _show_readers(redacted: dict[str, Any], values: Mapping[str, Any]) -> None:
+    """Redact the readers of metrics by their own type, which the section does not know: it loads seldom."""
+    try:
+        readers = values["service"]["telemetry"]["metrics"]["readers"]
+    except (KeyError, TypeError):
+        return
+    if isinstance(readers, list):
+        from collector.config.readers import Reader
+
+        redacted["service"]["telemetry"]["metrics"]["readers"] = [
+            redact(Reader, reader) for reader in readers
+        ]
 
 
 def _redact_section(kind: Kind, section: dict[str, Any], registry: Registry) -> dict[str, Any]:

@@ -50,6 +50,7 @@ class QueueConfig:
     block_on_overflow: bool = option(False, doc="Wait for room in a full queue instead of refusing.")
     wait_for_result: bool = option(False, doc="Not supported yet.")
     storage: str | None = option(None, doc="Not supported yet.")
+    batch: Any = option(None, doc="Not supported yet.")
 
     def problems(self) -> Iterator[tuple[str, str]]:
         """Yield (field, message) for what this build cannot do."""
@@ -57,6 +58,8 @@ class QueueConfig:
             yield "wait_for_result", "not supported yet; remove it or set it to false"
         if self.storage is not None:
             yield "storage", "a persistent queue is not supported yet; remove it to queue in memory"
+        if self.batch is not None:
+            yield "batch", "not supported yet; remove it and put the processor 'batch' into the pipeline"
 
 
 def _of_items(name: str, description: str) -> dict[str, Instrument]:

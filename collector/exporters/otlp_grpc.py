@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from collector import __version__
 from collector.component import Factory, Settings, Stability
@@ -127,6 +127,7 @@ class Config:
     sending_queue: QueueConfig = option(factory=QueueConfig, doc="The queue in front of the exporter.")
     retry_on_failure: RetryConfig = option(factory=RetryConfig, doc="Repetition of failed requests.")
     tls: TLS = option(factory=TLS, doc="Transport security.")
+    auth: Any = option(None, doc="Not supported yet.")
     authority: str = option("", doc="Value of :authority; empty for the endpoint.")
     keepalive: Keepalive = option(factory=Keepalive, doc="Accepted for compatibility.")
     wait_for_ready: bool = option(
@@ -151,6 +152,8 @@ class Config:
             yield "endpoint", "TLS is not supported yet: use http:// or host:port with tls.insecure: true"
         elif not self.tls.insecure and not self.endpoint.startswith(("http://", "unix:")):
             yield "tls", "TLS is not supported yet: set tls.insecure: true"
+        if self.auth is not None:
+            yield "auth", "not supported yet; a fixed token can be set in headers"
         yield from self.compression_params.level_problems(self.compression)
 
 
@@ -161,11 +164,11 @@ def _is_compression_refusal(result: ExportResult) -> bool:
     return result.code == _UNIMPLEMENTED or (result.code == _INTERNAL and "grpc-encoding" in result.message)
 
 
-def _failure(result: ExportResult) -> ConsumeError:
+def _failure(result: ExportResult, endpoint: str) -> ConsumeError:
     """Return the exception for a call that did not succeed."""
     if result.failure is not None:
         code = "DeadlineExceeded" if result.failure == "timeout" else "Unavailable"
-        return RetryableError(f"rpc error: code = {code} desc = {result.message}")
+        return RetryableError(f"rpc error: code = {code} desc = {endpoint}: {result.message}")
     name = _CODE_NAMES[result.code] if 0 <= result.code < len(_CODE_NAMES) else f"Code({result.code})"
     text = f"rpc error: code = {name} desc = {result.message}"
     delay_s = result.retry_after_s
@@ -182,6 +185,7 @@ class OtlpGrpc:
         if settings.signal is None:
             raise ValueError("an exporter is made for one signal")
         host, port = parse_endpoint(config.endpoint)
+        self._endpoint = config.endpoint
         self._signal = settings.signal
         self._log = settings.log
         self._compressor = Compressor(config.compression_params)
@@ -223,7 +227,7 @@ class OtlpGrpc:
         if _is_compression_refusal(result):
             result = self._export_with_less(compression, request, limit_s) or result
         if result.failure is not None or result.code != _OK:
-            raise _failure(result)
+            raise _failure(result, self._endpoint)
         return Sent(result.bytes_sent, result.rejected_items, result.partial_message)
 
     def _export_with_less(

@@ -76,6 +76,7 @@ class Config:
     sending_queue: QueueConfig = option(factory=QueueConfig, doc="The queue in front of the exporter.")
     retry_on_failure: RetryConfig = option(factory=RetryConfig, doc="Repetition of failed requests.")
     tls: TLS = option(factory=TLS, doc="Transport security.")
+    auth: Any = option(None, doc="Not supported yet.")
     read_buffer_size: int = option(0, doc="Accepted for compatibility: responses are a few bytes.", minimum=0)
     write_buffer_size: int = option(
         0, doc="Accepted for compatibility: a body is written at once.", minimum=0
@@ -97,6 +98,8 @@ class Config:
                 yield field, "TLS is not supported yet: use http://"
             elif not url.startswith("http://") or not url.removeprefix("http://").strip("/"):
                 yield field, f"expected a URL such as 'http://localhost:4318', got {url!r}"
+        if self.auth is not None:
+            yield "auth", "not supported yet; a fixed token can be set in headers"
         yield from self.compression_params.level_problems(self.compression)
 
     def problems_for(self, signal: Signal) -> Iterator[tuple[str, str]]:
@@ -215,7 +218,9 @@ class OtlpHttp:
                 decode_content=False,
             )
         except urllib3.exceptions.HTTPError as error:
-            raise RetryableError(f"failed to make an HTTP request: {error}") from error
+            raise RetryableError(
+                f'failed to make an HTTP request: Post "{self._url}": {_reason(error)}'
+            ) from error
         content_type = response.headers.get("content-type", "")
         answer = _read_bounded(response)
         if 200 <= response.status < 300:
@@ -270,6 +275,12 @@ def _read_bounded(response: Any) -> bytes:
     else:
         response.close()
     return body
+
+
+def _reason(error: Exception) -> str:
+    """Return why a request had no answer, without the names of Python's types that error has in its text."""
+    cause = error.__cause__
+    return (cause.strerror or str(cause)) if isinstance(cause, OSError) else str(error)
 
 
 factory = Factory(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from collector.ids import Signal
@@ -116,6 +117,14 @@ class Batch(Consumer):
         stats = ffi.new("ss_batch_stats *")
         lib.ss_batch_read_stats(self.pointer, stats)
         return stats
+
+    def sizes(self, stats: Any) -> Iterator[tuple[float, int]]:
+        """Yield bounds, ascending up to infinity, and how many batches of stats had so many items or fewer."""
+        batch_count = 0
+        for index, in_bucket in enumerate(stats.sent_by_size):
+            batch_count += in_bucket
+            yield lib.ss_batch_size_bound(index), batch_count
+        yield math.inf, stats.sent_batches
 
     def drain(self, timeout_s: float) -> bool:
         """Pass on what is gathered and refuse from now on; False when timeout_s was not enough."""

@@ -9,6 +9,7 @@ Source: OpenTelemetry Collector, `batch` processor.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -151,7 +152,8 @@ class BatchProcessor:
         yield Sample(_SIZE_SEND, self._processor, int(stats.size_trigger_send))
         yield Sample(_TIMEOUT_SEND, self._processor, int(stats.timeout_trigger_send))
         yield Sample(_BYTES_SEND, self._processor, int(stats.bytes_trigger_send))
-        yield Sample(_SEND_SIZE, (*self._processor, ("le", "+Inf")), int(stats.sent_batches), "_bucket")
+        for bound, batch_count in self._batch.sizes(stats):
+            yield Sample(_SEND_SIZE, (*self._processor, ("le", _format_bound(bound))), batch_count, "_bucket")
         yield Sample(_SEND_SIZE, self._processor, sent, "_sum")
         yield Sample(_SEND_SIZE, self._processor, int(stats.sent_batches), "_count")
         yield Sample(_CARDINALITY, self._processor, 1)
@@ -160,6 +162,10 @@ class BatchProcessor:
         yield Sample(_OUTGOING, labels, sent)
         yield Sample(_PENDING, labels, pending)
         yield Sample(_FAILED, labels, failed)
+
+
+def _format_bound(bound: float) -> str:
+    return "+Inf" if math.isinf(bound) else str(bound)
 
 
 factory = Factory(config=Config, create=BatchProcessor, signals=frozenset(Signal), stability=Stability.BETA)

@@ -302,7 +302,7 @@ class Receiver:
                 accepted, refused = _ITEMS[signal]
                 yield Sample(accepted, labels, stats.accepted[signal.number][number])
                 yield Sample(refused, labels, stats.refused[signal.number][number])
-                ours = (*labels, ("signal", signal.value))
+                ours = (*labels, ("otel_signal", signal.value))
                 yield Sample(_REQUESTS, ours, stats.requests[signal.number][number])
                 yield Sample(_BYTES, ours, stats.bytes[signal.number][number])
                 yield Sample(_MALFORMED, ours, stats.malformed[signal.number][number])
@@ -421,7 +421,7 @@ def _items_instruments(signal: Signal) -> tuple[Instrument, Instrument]:
 
 _ITEMS = {signal: _items_instruments(signal) for signal in Signal}
 _REQUESTS = Instrument("spansieve_receiver_requests", "counter", "Requests handed over by the transport.")
-_BYTES = Instrument("spansieve_receiver_bytes", "counter", "Bytes of those requests after decompression.")
+_BYTES = Instrument("spansieve_receiver_bytes", "counter", "Bytes of requests after decompression.")
 _MALFORMED = Instrument(
     "spansieve_receiver_malformed_requests", "counter", "Requests that could not be read."
 )

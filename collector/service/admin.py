@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from collector.component import AdminRequest, AdminResponse, Handle, Listeners, Loop
+from collector.service.listeners import format_address
 from collector.telemetry.logs import Log
 
 Routes = Mapping[str, Callable[[AdminRequest], AdminResponse]]
@@ -55,8 +56,10 @@ class AdminServer:
         self._lock = threading.Lock()  # shutdown comes from another thread than the loop's
         self._routes = dict(routes)
         self._log = log
-        self._server = make_server(listeners.get("tcp", endpoint).fileno())
+        listener = listeners.get("tcp", endpoint)
+        self._server = make_server(listener.fileno())
         self._watch: Handle | None = loop.on_readable(self._server.request_fd, self._answer_all)
+        log.info("listening", endpoint=format_address(listener))
 
     def shutdown(self, deadline_s: float) -> None:
         """Answer what was asked and stop; safe twice."""

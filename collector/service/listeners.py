@@ -58,7 +58,7 @@ class Listeners:
                     raise StartError(owner, f"listen {transport} {endpoint}: {error}") from error
                 shared = _Shared(key, listener)
                 self._sockets.append(shared)
-                log.info(
+                log.debug(
                     "listening" if listens else "reserved",
                     transport=transport,
                     endpoint=format_address(listener),

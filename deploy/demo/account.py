@@ -55,7 +55,7 @@ def read_accounts(samples: Iterable[Any]) -> dict[str, Account]:
             elif sample.name == f"otelcol_exporter_send_failed_{items}":
                 account.failed += value
         labels = sample.labels
-        signal = labels.get("otel_signal") or labels.get("signal") or labels.get("data_type")
+        signal = labels.get("otel_signal") or labels.get("data_type")
         if signal in accounts:
             _add(accounts[signal], sample.name, labels, value)
     return accounts

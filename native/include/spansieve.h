@@ -379,15 +379,19 @@ typedef struct ss_batch_config {
     uint32_t send_batch_max_bytes; /* bytes at most in a batch, unless one item alone is larger, or the messages
                                       around it are, which are then not repeated for each item; 0: no limit */
 } ss_batch_config;
+enum { SS_BATCH_N_BOUNDS = 22 };
 typedef struct ss_batch_stats {
     uint64_t size_trigger_send;
     uint64_t timeout_trigger_send;
     uint64_t bytes_trigger_send;
     uint64_t sent_items;
     uint64_t sent_batches;
-    uint64_t pending_items; /* acknowledged, not yet passed on */
-    uint64_t failed_items;  /* given up at shutdown, or refused for good by an output */
+    uint64_t pending_items;                   /* acknowledged, not yet passed on */
+    uint64_t failed_items;                    /* given up at shutdown, or refused for good by an output */
+    uint64_t sent_by_size[SS_BATCH_N_BOUNDS]; /* of sent_batches, those within each bound and above the one before */
 } ss_batch_stats;
+/* Number of items up to which a batch counts at index in sent_by_size; ascending. 0 past the last. */
+uint32_t ss_batch_size_bound(size_t index);
 ss_consumer *ss_batch_new(ss_runtime *runtime, ss_signal signal, const ss_batch_config *config,
                           ss_consumer *const *outputs, size_t n_outputs, ss_error *error);
 void ss_batch_read_stats(const ss_consumer *batch, ss_batch_stats *stats);

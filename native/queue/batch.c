@@ -30,6 +30,11 @@ enum { SLICES = 8, SMALL_TABLE = 512 };
  * left then goes as one batch, however large, since the sender must not choose how much memory it takes. */
 enum { GROWTH_MAX = 16, GROWTH_FREE = 64 << 20 };
 
+/* The Collector's, for its otelcol_processor_batch_batch_send_size. */
+static const uint32_t size_bounds[SS_BATCH_N_BOUNDS] = {10,   25,    50,    75,    100,   250,   500,  750,
+                                                        1000, 2000,  3000,  4000,  5000,  6000,  7000, 8000,
+                                                        9000, 10000, 20000, 30000, 50000, 100000};
+
 typedef enum trigger { TRIGGER_SIZE, TRIGGER_TIMEOUT, TRIGGER_BYTES, TRIGGER_DRAIN } trigger;
 
 typedef struct gathered gathered;
@@ -307,6 +312,18 @@ static ss_status batch_consume(ss_consumer *consumer, ss_worker *worker, const s
 
 /* ---------------------------------------------------------------- passing on, in the thread */
 
+static void count_sent(ss_batch_stats *stats, uint64_t n_items) {
+    stats->sent_items += n_items;
+    stats->sent_batches++;
+    size_t i = 0;
+    while (i < SS_BATCH_N_BOUNDS && n_items > size_bounds[i]) {
+        i++;
+    }
+    if (i < SS_BATCH_N_BOUNDS) {
+        stats->sent_by_size[i]++;
+    }
+}
+
 /* Give the oldest batch to all outputs, again and again to those that refuse it for now. Called with the lock, which
  * is let go meanwhile. */
 static void pass_on(batch *self) {
@@ -344,8 +361,7 @@ static void pass_on(batch *self) {
     self->n_ready_bytes -= length;
     self->stats.pending_items -= full->n_items;
     self->stats.failed_items += failed;
-    self->stats.sent_items += full->n_items - failed;
-    self->stats.sent_batches++;
+    count_sent(&self->stats, full->n_items - failed);
     /* Only now is its place free: a batch that is being passed on counts as waiting. */
     self->ready = full->next;
     self->ready_end = self->ready ? self->ready_end : &self->ready;
@@ -408,6 +424,10 @@ static void batch_free(ss_consumer *consumer) {
     ss_batch_drain(consumer, 0);
     pthread_join(self->thread, NULL);
     release(self);
+}
+
+uint32_t ss_batch_size_bound(size_t index) {
+    return index < SS_BATCH_N_BOUNDS ? size_bounds[index] : 0;
 }
 
 void ss_batch_read_stats(const ss_consumer *consumer, ss_batch_stats *stats) {

@@ -142,7 +142,7 @@ class Collector:
         values = {}
         for sample in self.receiver.samples():
             labels = dict(sample.labels)
-            values[sample.instrument.name, labels.get("transport", ""), labels.get("signal", "")] = (
+            values[sample.instrument.name, labels.get("transport", ""), labels.get("otel_signal", "")] = (
                 sample.value
             )
         return values

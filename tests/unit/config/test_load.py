@@ -319,6 +319,20 @@ class TestTelemetry:
         ]
 
 
+def test_address_of_own_metrics_is_shown() -> None:
+    """It is no secret; what a periodic reader pushes with may be."""
+    readers = [
+        {"pull": {"exporter": {"prometheus": {"host": "::", "port": 1}}}},
+        {"periodic": {"exporter": {"otlp": {"headers": "x"}}}},
+    ]
+    values = {"service": {"telemetry": {"metrics": {"readers": readers}}}}
+    shown = redact_document(values, Registry("tests.unit.config.spansieve_fakes"))
+    assert shown["service"]["telemetry"]["metrics"]["readers"] == [
+        readers[0],
+        {"periodic": {"exporter": {"otlp": {"headers": "[REDACTED]"}}}},
+    ]
+
+
 def test_secrets_are_hidden_where_a_configuration_is_shown() -> None:
     """Secrets, and all of what nobody knows, are replaced; the rest is as written."""
     values: dict[str, Any] = {

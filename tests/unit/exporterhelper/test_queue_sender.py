@@ -296,7 +296,7 @@ def test_attempts_are_limited_by_timeout_and_shutdown(
 
 
 def test_refuses_what_it_cannot_do() -> None:
-    """wait_for_result and storage are problems with a way out, not silence."""
-    config = QueueConfig(wait_for_result=True, storage="file_storage")
-    assert [field for field, _ in config.problems()] == ["wait_for_result", "storage"]
+    """wait_for_result, storage and batch are problems with a way out, not silence."""
+    config = QueueConfig(wait_for_result=True, storage="file_storage", batch={})
+    assert [field for field, _ in config.problems()] == ["wait_for_result", "storage", "batch"]
     assert list(QueueConfig().problems()) == []

@@ -261,7 +261,7 @@ def _answered(code: int, retry_after_s: float | None = None) -> ExportResult:
 def test_retryable_codes_are_those_of_the_specification(code: int) -> None:
     """Semantics 1.3: anything else is permanent; RESOURCE_EXHAUSTED needs RetryInfo."""
     expected = RetryableError if code in {1, 4, 10, 11, 14, 15} else PermanentError
-    assert type(_failure(_answered(code))) is expected
+    assert type(_failure(_answered(code), "b:4317")) is expected
 
 
 @pytest.mark.parametrize(
@@ -269,7 +269,7 @@ def test_retryable_codes_are_those_of_the_specification(code: int) -> None:
 )
 def test_throttling_carries_the_delay(delay_s: float, text: str) -> None:
     """RetryInfo makes RESOURCE_EXHAUSTED retryable, even with a delay of zero."""
-    error = _failure(_answered(8, delay_s))
+    error = _failure(_answered(8, delay_s), "b:4317")
     assert isinstance(error, RetryableError)
     assert error.retry_after_s == delay_s
     assert str(error) == f"{text}: code = ResourceExhausted desc = why"
@@ -277,10 +277,10 @@ def test_throttling_carries_the_delay(delay_s: float, text: str) -> None:
 
 @pytest.mark.parametrize(("failure", "code"), [("timeout", "DeadlineExceeded"), ("io", "Unavailable")])
 def test_no_answer_is_retryable(failure: str, code: str) -> None:
-    """What never got an answer is tried again."""
-    error = _failure(ExportResult(failure, 0, "why", None, 0, "", 0))
+    """What never got an answer is tried again, and tells from whom."""
+    error = _failure(ExportResult(failure, 0, "why", None, 0, "", 0), "b:4317")
     assert isinstance(error, RetryableError)
-    assert str(error) == f"rpc error: code = {code} desc = why"
+    assert str(error) == f"rpc error: code = {code} desc = b:4317: why"
 
 
 @pytest.mark.parametrize(
@@ -326,6 +326,7 @@ def test_bad_endpoints(endpoint: str) -> None:
         (Config(endpoint="backend:4317", tls=TLS(insecure=True)), []),
         (Config(endpoint="http://backend:4317"), []),
         (Config(endpoint="unix:///run/otel.sock"), []),
+        (Config(endpoint="http://backend:4317", auth={"authenticator": "a"}), ["auth"]),
     ],
 )
 def test_problems_name_the_key(config: Config, fields: list[str]) -> None:

@@ -298,12 +298,13 @@ def test_huge_response_is_not_read(server: Server) -> None:
 
 
 def test_unreachable_server_is_retryable(server: Server) -> None:
-    """A network error is worth another attempt."""
+    """A network error is worth another attempt; it names the URL and the reason."""
     server.stop()
     made = Scene(server.port)
     made.deliver(traces())
     (fields,) = (fields for _, fields in made.recorder.records)
-    assert fields["error"].startswith("failed to make an HTTP request: ")
+    url = f"http://127.0.0.1:{server.port}/v1/traces"
+    assert f'failed to make an HTTP request: Post "{url}": Connection refused' in fields["error"]
     assert "retry_on_failure" in made.recorder.events()[0]
 
 
@@ -340,6 +341,7 @@ def test_signal_without_an_endpoint_is_told() -> None:
             ),
             ["compression_params"],
         ),
+        (Config(endpoint="http://b", auth={"authenticator": "a"}), ["auth"]),
     ],
 )
 def test_problems_name_the_key(config: Config, fields: list[str]) -> None:

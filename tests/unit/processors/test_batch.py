@@ -174,6 +174,22 @@ def test_shutdown_passes_on_what_is_gathered() -> None:
     assert 3 == values["otelcol_processor_batch_batch_send_size_sum"]
 
 
+def test_batches_are_counted_by_size() -> None:
+    """A bucket counts batches of at most so many items, over the bounds of the Collector's histogram."""
+    setup = Setup(send_batch_size=1)
+    for span_count in (10, 11, 60):
+        setup.push(span_count)
+        setup.pop()
+    setup.processor.shutdown(5)
+    counts = {
+        dict(sample.labels)["le"]: sample.value
+        for sample in setup.processor.samples()
+        if sample.suffix == "_bucket"
+    }
+    assert 23 == len(counts)
+    assert (1, 2, 2, 3, 3, 3) == tuple(counts[bound] for bound in ("10", "25", "50", "75", "100000", "+Inf"))
+
+
 def test_drain_that_runs_out_of_time_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     """What no output would take is counted as failed and said aloud."""
     setup = Setup()

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import socket
 from collections import deque
 
 import pytest
 
 from collector.component import AdminRequest, AdminResponse
 from collector.service.admin import AdminServer
-from collector.service.listeners import Listeners
+from collector.service.listeners import Listeners, format_address
 from collector.service.loop import Loop
 from collector.telemetry.logs import Log
 
@@ -103,6 +105,17 @@ def test_request_is_answered_by_its_route(setup: Setup) -> None:
     server = setup.start("/metrics")
     assert (200, "text/plain", b"/metrics") == _answer(setup, server, "/metrics", "name=x")
     assert [AdminRequest("GET", "/metrics", "name=x")] == setup.asked
+
+
+def test_bound_address_is_told(setup: Setup, caplog: pytest.LogCaptureFixture) -> None:
+    """Once, with the port that was free where the endpoint asks for any."""
+    with caplog.at_level(logging.INFO):
+        server = setup.start("/metrics")
+    with socket.socket(fileno=os.dup(server.fd)) as listener:
+        address = format_address(listener)
+    assert [("listening", {"endpoint": address})] == [
+        (record.message, record.fields) for record in caplog.records
+    ]
 
 
 @pytest.mark.parametrize("path", ["/", "/metrics/", "/metricsx", ""])
