@@ -94,7 +94,7 @@ class Instance:
         """
         try:
             self.component.start()
-        except (CollectorError, OSError) as error:
+        except Exception as error:
             cause = _cause(error)
             message = (
                 f'failed to start extensions: failed to start extension "{self.node.id}": {cause}'
@@ -269,7 +269,7 @@ class _Builder:
         )
         try:
             component = entry.factory.create(entry.config, settings)
-        except CollectorError as error:
+        except Exception as error:
             place = f', in pipeline "{node.pipeline}"' if node.pipeline else ""
             what = f'failed to create "{node.id}" {node.kind.singular}{place}'
             message = f"failed to build pipelines: {what}: {_cause(error)}"
@@ -280,7 +280,9 @@ class _Builder:
 
 
 def _cause(error: Exception) -> str:
-    return error.message if isinstance(error, StartError) else str(error)
+    if isinstance(error, StartError):
+        return error.message
+    return str(error) if isinstance(error, CollectorError | OSError) else repr(error)
 
 
 def _log_fields(node: Node) -> dict[str, str]:

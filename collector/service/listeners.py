@@ -204,6 +204,7 @@ def _describe(error: OSError) -> str:
 def _remove_stale(path: str) -> None:
     """Remove the socket file of a process that has died; a live one keeps it, and bind then fails."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.setblocking(False)  # one whose backlog is full lives too
         try:
             probe.connect(path)
         except OSError as error:
@@ -216,5 +217,5 @@ def _close(listener: socket.socket) -> None:
     path = listener.getsockname() if listener.family == socket.AF_UNIX else None
     listener.close()
     if path and isinstance(path, str):
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(OSError):
             os.unlink(path)
