@@ -10,6 +10,7 @@ Source: OpenTelemetry Collector, exporterhelper: queue sender, obsreport sender.
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import threading
 from collections.abc import Callable, Iterator
@@ -207,9 +208,9 @@ class QueueSender:
         """Start one more consumer thread; _lock is held."""
         name = f"{self._settings.id}-{self._signal.value}-{len(self._threads)}"
         thread = threading.Thread(target=self._consume, name=name, daemon=True)
+        thread.start()
         self._threads.append(thread)
         self._idle_threads += 1
-        thread.start()
 
     def _join(self, seconds: float) -> None:
         end = self._clock() + seconds
@@ -232,7 +233,10 @@ class QueueSender:
             with self._lock:
                 self._idle_threads -= 1
                 if self._idle_threads == 0 and len(self._threads) < self._config.num_consumers:
-                    self._add_thread()
+                    with contextlib.suppress(
+                        RuntimeError
+                    ):  # no more threads to be had: this one does without
+                        self._add_thread()
             self._deliver(item)
             with self._lock:
                 self._idle_threads += 1
