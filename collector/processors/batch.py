@@ -16,7 +16,14 @@ from collector.component import Factory, Settings, Stability
 from collector.config.fields import Duration, option, section
 from collector.ids import Signal
 from collector.native.pipeline import Batch
-from collector.telemetry.instruments import Instrument, Sample
+from collector.telemetry.instruments import (
+    FAILED_ITEMS,
+    INCOMING_ITEMS,
+    OUTGOING_ITEMS,
+    PENDING_ITEMS,
+    Instrument,
+    Sample,
+)
 
 if TYPE_CHECKING:
     from collector.native.pipeline import Consumer
@@ -39,22 +46,10 @@ _CARDINALITY = Instrument(
     "gauge",
     "Number of distinct metadata value combinations being processed.",
 )
-_INCOMING = Instrument(
-    "otelcol_processor_incoming_items", "counter", "Number of items passed to the processor."
-)
-_OUTGOING = Instrument(
-    "otelcol_processor_outgoing_items", "counter", "Number of items emitted from the processor."
-)
 _BYTES_SEND = Instrument(
     "spansieve_processor_batch_bytes_trigger_send",
     "counter",
     "Number of times the batch was sent because its bytes reached the limit.",
-)
-_PENDING = Instrument(
-    "spansieve_processor_pending_items", "gauge", "Number of items taken in and not yet passed on."
-)
-_FAILED = Instrument(
-    "spansieve_processor_failed_items", "counter", "Number of items lost in the processor by an error."
 )
 
 
@@ -156,10 +151,10 @@ class BatchProcessor:
         yield Sample(_SEND_SIZE, self._processor, int(stats.sent_batches), "_count")
         yield Sample(_CARDINALITY, self._processor, 1)
         labels = (*self._processor, ("otel_signal", self._signal.value))
-        yield Sample(_INCOMING, labels, sent + pending + failed)
-        yield Sample(_OUTGOING, labels, sent)
-        yield Sample(_PENDING, labels, pending)
-        yield Sample(_FAILED, labels, failed)
+        yield Sample(INCOMING_ITEMS, labels, sent + pending + failed)
+        yield Sample(OUTGOING_ITEMS, labels, sent)
+        yield Sample(PENDING_ITEMS, labels, pending)
+        yield Sample(FAILED_ITEMS, labels, failed)
 
 
 factory = Factory(config=Config, create=BatchProcessor, signals=frozenset(Signal), stability=Stability.BETA)

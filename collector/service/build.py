@@ -18,7 +18,7 @@ from collector.service.admin import AdminServer, Routes
 from collector.service.graph import Graph, Node, PipelinePlan
 from collector.service.listeners import Listeners, ListenerView
 from collector.service.table_stage import TableStage
-from collector.telemetry.instruments import Instrument, Sample
+from collector.telemetry.instruments import INCOMING_ITEMS, OUTGOING_ITEMS, Sample
 
 if TYPE_CHECKING:
     from collector.config.document import Document, PipelineID
@@ -26,13 +26,6 @@ if TYPE_CHECKING:
     from collector.native.runtime import Runtime
     from collector.service.admin import HttpServer
     from collector.telemetry.logs import Log
-
-INCOMING = Instrument(
-    "otelcol_processor_incoming_items", "counter", "Number of items passed to the processor."
-)
-OUTGOING = Instrument(
-    "otelcol_processor_outgoing_items", "counter", "Number of items emitted from the processor."
-)
 
 
 class Entry(NamedTuple):
@@ -118,8 +111,8 @@ class Instance:
         op = getattr(self.component, "op", None)
         if op is not None and self.node.signal is not None:
             labels = (("processor", str(self.node.id)), ("otel_signal", self.node.signal.value))
-            yield Sample(INCOMING, labels, op.incoming_items)
-            yield Sample(OUTGOING, labels, op.outgoing_items)
+            yield Sample(INCOMING_ITEMS, labels, op.incoming_items)
+            yield Sample(OUTGOING_ITEMS, labels, op.outgoing_items)
 
 
 class _OpChain(NamedTuple):

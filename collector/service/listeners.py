@@ -15,7 +15,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-from collector.config.values import split_address
+from collector.config.values import format_address, split_address
 from collector.errors import StartError
 from collector.telemetry.logs import Log
 
@@ -121,15 +121,6 @@ class ListenerView:
         )
         self._held.append(shared)
         return shared.socket
-
-
-def format_address(listener: socket.socket) -> str:
-    """Return the address that listener is bound to, as one would write it in an endpoint."""
-    address = listener.getsockname()
-    if listener.family == socket.AF_UNIX:
-        return address.decode() if isinstance(address, bytes) else str(address)
-    host, port = address[:2]
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _open(transport: str, endpoint: str, own: Sequence[socket.socket], *, listens: bool) -> socket.socket:
