@@ -119,10 +119,8 @@ class QueueSender:
         wait: Callable[[float], bool] | None = None,
         random_unit: Callable[[], float] | None = None,
     ) -> None:
-        if settings.signal is None:
-            raise ValueError("an exporter is made for one signal")
         self._settings = settings
-        self._signal = settings.signal
+        self._signal = settings.own_signal
         self._log = settings.log
         self._clock = settings.clock
         self._send = send
@@ -137,7 +135,7 @@ class QueueSender:
         )
         self.consumer = Queue(
             settings.runtime,
-            settings.signal,
+            settings.own_signal,
             sizer=queue.sizer if queue.enabled else Sizer.REQUESTS,
             capacity=queue.queue_size if queue.enabled else queue.num_consumers,
             block_on_overflow=queue.enabled and queue.block_on_overflow,

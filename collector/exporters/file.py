@@ -198,11 +198,9 @@ class File:
     """The exporter of one signal."""
 
     def __init__(self, config: Config, settings: Settings) -> None:
-        if settings.signal is None:
-            raise ValueError("an exporter is made for one signal")
         self._config = config
         self._settings = settings
-        self._signal = settings.signal
+        self._signal = settings.own_signal
         self._file: RecordFile | None = None
         self._codec: Any = None
         # One consumer keeps requests in order; a full disk is waited for.

@@ -181,10 +181,8 @@ class OtlpGrpc:
     """The exporter of one signal."""
 
     def __init__(self, config: Config, settings: Settings) -> None:
-        if settings.signal is None:
-            raise ValueError("an exporter is made for one signal")
         host, port = parse_endpoint(config.endpoint)
-        self._signal = settings.signal
+        self._signal = settings.own_signal
         self._log = settings.log
         self._compressor = Compressor(config.compression_params)
         self._compression = config.compression

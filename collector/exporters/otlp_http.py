@@ -167,11 +167,9 @@ class OtlpHttp:
     """The exporter of one signal."""
 
     def __init__(self, config: Config, settings: Settings) -> None:
-        if settings.signal is None:
-            raise ValueError("an exporter is made for one signal")
         self._config = config
-        self._signal = settings.signal
-        self._url = config.url(settings.signal)
+        self._signal = settings.own_signal
+        self._url = config.url(settings.own_signal)
         self._headers = _headers(config)
         self._compressor = Compressor(config.compression_params)
         self._pool: Any = None

@@ -57,7 +57,7 @@ _BYTES_SEND = Instrument(
 class Config:
     """The Collector's keys and one of ours."""
 
-    timeout: Duration = option(0.2, doc="Pass on what is there after this time; 0 gathers nothing.")
+    timeout: Duration = option(Duration(0.2), doc="Pass on what is there after this time; 0 gathers nothing.")
     send_batch_size: int = option(
         8192,
         doc="Pass on as soon as so many items are there; 0 gathers nothing.",
@@ -104,11 +104,9 @@ class BatchProcessor:
     """A native batch in front of the next consumers."""
 
     def __init__(self, config: Config, settings: Settings) -> None:
-        if settings.signal is None:
-            raise ValueError("a processor has a signal")
         self._config = config
         self._runtime = settings.runtime
-        self._signal = settings.signal
+        self._signal = settings.own_signal
         self._log = settings.log
         self._processor = (("processor", str(settings.id)),)
         self._batch: Batch | None = None
@@ -131,11 +129,13 @@ class BatchProcessor:
         """Do nothing: the batch's thread runs since it was connected."""
 
     def shutdown(self, deadline_s: float) -> None:
-        """Pass on what is gathered."""
-        if self._batch is not None and not self._batch.drain(deadline_s):
-            self._log.error(
-                "items lost", items=int(self._batch.stats().failed_items), error="drain timed out"
-            )
+        """Pass on what is gathered; what deadline_s seconds are too short for is lost, counted and logged."""
+        if self._batch is None:
+            return
+        failed_before = self._batch.stats().failed_items
+        if not self._batch.drain(deadline_s):
+            lost = int(self._batch.stats().failed_items - failed_before)
+            self._log.error("items lost", items=lost, error="drain timed out")
 
     def samples(self) -> Iterator[Sample]:
         """Return the batch's metrics; those of all its pipelines add up under one processor, as in the Collector."""

@@ -36,14 +36,12 @@ class TableStage:
     """A stage around processor, one of its pipeline."""
 
     def __init__(self, processor: TableProcessor, settings: Settings) -> None:
-        if settings.signal is None:
-            raise ValueError("a table processor has a signal")
         self._processor = processor
-        self._signal = settings.signal
+        self._signal = settings.own_signal
         self._runtime = settings.runtime
         self._log = settings.log
         self._clock = settings.clock
-        self._labels = (("processor", str(settings.id)), ("otel_signal", settings.signal.value))
+        self._labels = (("processor", str(settings.id)), ("otel_signal", settings.own_signal.value))
         self._give_up = threading.Event()
         self._queue: Queue | None = None
         self._output: Consumer | None = None
