@@ -137,6 +137,13 @@ class Settings:
     listeners: Listeners = None  # type: ignore[assignment]
     serve: Serve = None  # type: ignore[assignment]
 
+    @property
+    def own_signal(self) -> Signal:
+        """The signal of an instance that is made for one: of all but receivers and extensions."""
+        if self.signal is None:
+            raise ValueError(f"{self.id} is made for no signal")
+        return self.signal
+
 
 class Component(Protocol):
     """What every component has."""

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
+from collector import __version__
 from collector.cli import Options
 
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
@@ -36,9 +37,7 @@ def _common(command: CommandT) -> CommandT:
 
 def _show_version(context: click.Context, parameter: click.Parameter, value: bool) -> None:
     if value:
-        from collector.cli.version import version
-
-        click.echo(f"spansieve version {version()}")
+        click.echo(f"spansieve version {__version__}")
         context.exit()
 
 

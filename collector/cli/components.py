@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from collector.cli.version import version
+from collector import __version__
 from collector.config.sources import SCHEMES
 from collector.ids import Kind
 from collector.registry import Registry, Unavailable, UnknownType
@@ -19,7 +19,7 @@ def components(registry: Registry) -> int:
         "buildinfo": {
             "command": "spansieve",
             "description": "An OpenTelemetry Collector as a Python sidecar with a C data plane",
-            "version": version(),
+            "version": __version__,
         }
     }
     for kind in Kind:

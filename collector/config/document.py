@@ -83,7 +83,9 @@ class Logs:
     disable_caller: bool = option(
         False, doc="Accepted for the Collector's sake; the caller is never written."
     )
-    disable_stacktrace: bool = option(False, doc="Leave out stack traces of errors.")
+    disable_stacktrace: bool = option(
+        False, doc="Accepted for the Collector's sake; stack traces are never written."
+    )
     sampling: LogSampling = option(factory=LogSampling, doc="How repeated log lines are thinned.")
     output_paths: tuple[str, ...] = option(("stderr",), doc="Files, or `stderr` and `stdout`, to write to.")
     error_output_paths: tuple[str, ...] = option(
@@ -99,8 +101,10 @@ class Prometheus:
 
     host: str = option("localhost", doc="Address to listen on.")
     port: int = option(8888, doc="Port to listen on; 0 takes a free one.", minimum=0, maximum=65535)
-    without_scope_info: bool = option(False, doc="Leave out labels of the instrumentation scope.")
-    without_units: bool = option(False, doc="Leave the unit out of names.")
+    without_scope_info: bool = option(
+        False, doc="Accepted for the Collector's sake; there are no such labels."
+    )
+    without_units: bool = option(False, doc="Accepted for the Collector's sake; no name ends in its unit.")
     without_type_suffix: bool = option(False, doc="Leave `_total` out of the names of counters.")
     with_resource_constant_labels: dict[str, tuple[str, ...]] = option(
         factory=dict, doc="Resource attributes that become labels of every series: `included`, `excluded`."

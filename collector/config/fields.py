@@ -18,7 +18,7 @@ Duration = NewType("Duration", float)
 
 
 class Secret(str):
-    """Text that never shows: repr and str-formatting of configurations print `[REDACTED]`."""
+    """Text that a repr does not show, and so neither does that of a configuration: `[REDACTED]`. str() does."""
 
     __slots__ = ()
 

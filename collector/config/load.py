@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from collector.config.decode import decode, describe
@@ -290,7 +290,3 @@ class _Build:
                     self._warn(
                         join(kind.value, id), f"configured but not listed in {place}: it has no effect"
                     )
-
-
-Loader = Callable[[], Document]
-"""Reads everything again and returns the configuration of now; raises ConfigError."""

@@ -7,8 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from collector.config.fields import Duration
+
+if TYPE_CHECKING:
+    import socket
 
 _UNITS_NS = {
     "ns": 1,
@@ -94,6 +98,15 @@ def split_address(text: str) -> tuple[str, int]:
     if not (port.isascii() and port.isdecimal() and int(port) < 65536):
         raise ValueError(f"expected a port from 0 to 65535 in {text!r}, got {port!r}")
     return host, int(port)
+
+
+def format_address(listener: socket.socket) -> str:
+    """Return the address that listener is bound to, as one would write it in an endpoint."""
+    name = listener.getsockname()
+    if not isinstance(name, tuple):
+        return name.decode() if isinstance(name, bytes) else str(name)
+    host, port = name[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:

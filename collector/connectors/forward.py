@@ -27,9 +27,7 @@ class Forward:
     """Passes requests on as they are."""
 
     def __init__(self, _config: Config, settings: Settings) -> None:
-        if settings.signal is None:
-            raise ValueError("a connector has a signal")
-        self._signal = settings.signal
+        self._signal = settings.own_signal
 
     def connect(self, outputs: Sequence[Consumer]) -> Consumer:
         """Return the consumer that passes on to outputs."""

@@ -10,6 +10,7 @@ Source: OpenTelemetry Collector, exporterhelper: queue sender, obsreport sender.
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import threading
 from collections.abc import Callable, Iterator
@@ -121,10 +122,8 @@ class QueueSender:
         wait: Callable[[float], bool] | None = None,
         random_unit: Callable[[], float] | None = None,
     ) -> None:
-        if settings.signal is None:
-            raise ValueError("an exporter is made for one signal")
         self._settings = settings
-        self._signal = settings.signal
+        self._signal = settings.own_signal
         self._log = settings.log
         self._clock = settings.clock
         self._send = send
@@ -139,7 +138,7 @@ class QueueSender:
         )
         self.consumer = Queue(
             settings.runtime,
-            settings.signal,
+            settings.own_signal,
             sizer=queue.sizer if queue.enabled else Sizer.REQUESTS,
             capacity=queue.queue_size if queue.enabled else queue.num_consumers,
             block_on_overflow=queue.enabled and queue.block_on_overflow,
@@ -210,9 +209,9 @@ class QueueSender:
         """Start one more consumer thread; _lock is held."""
         name = f"{self._settings.id}-{self._signal.value}-{len(self._threads)}"
         thread = threading.Thread(target=self._consume, name=name, daemon=True)
+        thread.start()
         self._threads.append(thread)
         self._idle_threads += 1
-        thread.start()
 
     def _join(self, seconds: float) -> None:
         end = self._clock() + seconds
@@ -235,7 +234,10 @@ class QueueSender:
             with self._lock:
                 self._idle_threads -= 1
                 if self._idle_threads == 0 and len(self._threads) < self._config.num_consumers:
-                    self._add_thread()
+                    with contextlib.suppress(
+                        RuntimeError
+                    ):  # no more threads to be had: this one does without
+                        self._add_thread()
             self._deliver(item)
             with self._lock:
                 self._idle_threads += 1

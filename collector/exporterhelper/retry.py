@@ -7,6 +7,7 @@ grows by multiplier up to max_interval, the delay is uniform within randomizatio
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import TypeVar
@@ -99,7 +100,7 @@ class RetrySender:
                     error=str(error),
                     interval_s=round(delay_s, 3),
                 )
-                if self._wait(delay_s):
+                if self._wait(min(delay_s, threading.TIMEOUT_MAX)):
                     raise RetryableError(f"interrupted due to shutdown: {error}") from error
 
     def _delays_s(self) -> Iterator[float]:

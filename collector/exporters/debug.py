@@ -200,10 +200,8 @@ class Debug:
     """The exporter of one signal."""
 
     def __init__(self, config: Config, settings: Settings, stream: TextIO | None = None) -> None:
-        if settings.signal is None:
-            raise ValueError("an exporter is made for one signal")
         self._verbosity = config.verbosity
-        self._signal = settings.signal
+        self._signal = settings.own_signal
         self._log = settings.log
         self._stream = stream
         # One consumer keeps requests in order.

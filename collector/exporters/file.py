@@ -9,6 +9,7 @@ Source: OpenTelemetry Collector contrib, fileexporter (keys, defaults, framing, 
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import os
 import threading
@@ -120,7 +121,10 @@ class RecordFile:
 
     def _rotate(self, rotation: Rotation) -> None:
         now = time.time()
-        os.rename(self._path, self._backup_name(now, rotation))
+        with contextlib.suppress(
+            FileNotFoundError
+        ):  # taken away, or renamed before a new one could be opened
+            os.rename(self._path, self._backup_name(now, rotation))
         fd = _open(self._path, empty=True)
         os.close(self._fd)
         self._fd, self._size = fd, 0
@@ -194,11 +198,9 @@ class File:
     """The exporter of one signal."""
 
     def __init__(self, config: Config, settings: Settings) -> None:
-        if settings.signal is None:
-            raise ValueError("an exporter is made for one signal")
         self._config = config
         self._settings = settings
-        self._signal = settings.signal
+        self._signal = settings.own_signal
         self._file: RecordFile | None = None
         self._codec: Any = None
         # One consumer keeps requests in order; a full disk is waited for.

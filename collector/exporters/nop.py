@@ -22,11 +22,9 @@ class Nop:
 
     def __init__(self, config: Config, settings: Settings) -> None:
         del config
-        if settings.signal is None:
-            raise ValueError("an exporter is made for one signal")
         self._settings = settings
-        self._signal = settings.signal
-        self.consumer = Discard(settings.signal)
+        self._signal = settings.own_signal
+        self.consumer = Discard(settings.own_signal)
 
     def start(self) -> None:
         """Nothing to do."""

@@ -19,6 +19,7 @@ from collector.config.fields import Duration, Secret, option, section
 from collector.config.values import split_address
 from collector.errors import ConsumeError, PermanentError, RetryableError
 from collector.exporterhelper.compression import CompressionParams, Compressor
+from collector.exporterhelper.headers import header_problems
 from collector.exporterhelper.queue import QueueConfig, QueueSender
 from collector.exporterhelper.request import Request, Sent
 from collector.exporterhelper.retry import RetryConfig
@@ -154,6 +155,7 @@ class Config:
             yield "tls", "TLS is not supported yet: set tls.insecure: true"
         if self.auth is not None:
             yield "auth", "not supported yet; a fixed token can be set in headers"
+        yield from header_problems(self.headers)
         yield from self.compression_params.level_problems(self.compression)
 
 
@@ -182,11 +184,9 @@ class OtlpGrpc:
     """The exporter of one signal."""
 
     def __init__(self, config: Config, settings: Settings) -> None:
-        if settings.signal is None:
-            raise ValueError("an exporter is made for one signal")
         host, port = parse_endpoint(config.endpoint)
         self._endpoint = config.endpoint
-        self._signal = settings.signal
+        self._signal = settings.own_signal
         self._log = settings.log
         self._compressor = Compressor(config.compression_params)
         self._compression = config.compression

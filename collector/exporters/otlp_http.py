@@ -17,6 +17,7 @@ from collector.component import Factory, Settings, Stability
 from collector.config.fields import Duration, Secret, option, section
 from collector.errors import ConsumeError, MalformedInput, PermanentError, RetryableError
 from collector.exporterhelper.compression import CompressionParams, Compressor
+from collector.exporterhelper.headers import header_problems
 from collector.exporterhelper.queue import QueueConfig, QueueSender
 from collector.exporterhelper.request import Request, Sent
 from collector.exporterhelper.retry import RetryConfig
@@ -31,6 +32,8 @@ _RESPONSE_BYTES_MAX = 64 * 1024
 _RETRYABLE = frozenset({429, 502, 503, 504})
 _HAS_RETRY_AFTER = frozenset({429, 503})
 _REJECTED_KEYS = ("rejectedSpans", "rejectedDataPoints", "rejectedLogRecords")
+# What reading JSON that is not as expected can raise: no JSON, other types, Infinity, 64 KiB of brackets.
+_UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
 
 
 class Encoding(enum.StrEnum):
@@ -100,6 +103,7 @@ class Config:
                 yield field, f"expected a URL such as 'http://localhost:4318', got {url!r}"
         if self.auth is not None:
             yield "auth", "not supported yet; a fixed token can be set in headers"
+        yield from header_problems(self.headers)
         yield from self.compression_params.level_problems(self.compression)
 
     def problems_for(self, signal: Signal) -> Iterator[tuple[str, str]]:
@@ -122,7 +126,7 @@ def parse_retry_after_s(value: str | None, now_unix_s: float) -> float | None:
 
     try:
         return max(0.0, email.utils.parsedate_to_datetime(value).timestamp() - now_unix_s)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
 
 
@@ -132,7 +136,7 @@ def _json_partial_success(body: bytes) -> PartialSuccess:
         partial = json.loads(body)["partialSuccess"]
         rejected = next((int(partial[key]) for key in _REJECTED_KEYS if key in partial), 0)
         return PartialSuccess(max(0, rejected), str(partial.get("errorMessage", "")))
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except _UNREADABLE:
         return PartialSuccess(0, "")
 
 
@@ -157,7 +161,7 @@ def _error_message(content_type: str, body: bytes) -> str:
     if media_type == _JSON:
         try:
             return str(json.loads(body)["message"])
-        except (ValueError, KeyError, TypeError):
+        except _UNREADABLE:
             pass
     return body[:200].decode(errors="replace").strip()
 
@@ -166,11 +170,9 @@ class OtlpHttp:
     """The exporter of one signal."""
 
     def __init__(self, config: Config, settings: Settings) -> None:
-        if settings.signal is None:
-            raise ValueError("an exporter is made for one signal")
         self._config = config
-        self._signal = settings.signal
-        self._url = config.url(settings.signal)
+        self._signal = settings.own_signal
+        self._url = config.url(settings.own_signal)
         self._headers = _headers(config)
         self._compressor = Compressor(config.compression_params)
         self._pool: Any = None
@@ -255,7 +257,8 @@ def _headers(config: Config) -> dict[str, str]:
     }
     if config.compression is not Compression.NONE:
         headers["Content-Encoding"] = config.compression.value
-    return {**headers, **config.headers}
+    # http.client writes text as Latin-1; the Collector writes UTF-8, and so do we.
+    return headers | {name: value.encode().decode("latin-1") for name, value in config.headers.items()}
 
 
 def _read_bounded(response: Any) -> bytes:

@@ -33,7 +33,7 @@ class CheckCollectorPipeline:
     """Accepted and without effect, as in the Collector."""
 
     enabled: bool = option(False, doc="No effect.")
-    interval: Duration = option(300.0, doc="No effect.")
+    interval: Duration = option(Duration(300.0), doc="No effect.")
     exporter_failure_threshold: int = option(5, doc="No effect.")
 
 

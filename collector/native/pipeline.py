@@ -46,16 +46,6 @@ class Pipeline(Consumer):
         pointer = lib.ss_pipeline_new(signal.number, array, len(ops), output.pointer)
         super().__init__(pointer, tuple(ops), output)
 
-    @property
-    def incoming_items(self) -> int:
-        """Items that came in."""
-        return int(lib.ss_pipeline_incoming_items(self.pointer))
-
-    @property
-    def outgoing_items(self) -> int:
-        """Items that were passed on."""
-        return int(lib.ss_pipeline_outgoing_items(self.pointer))
-
 
 class Fanout(Consumer):
     """Gives each request to all outputs; the first failure is the answer."""

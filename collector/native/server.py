@@ -22,7 +22,6 @@ class Listener:
         protocol: `grpc` (HTTP/2 with prior knowledge) or `http` (HTTP/1.1).
         is_admin: every request waits for `Server.reply`; protocol `http` only.
         max_message_bytes: of a request, before and after decompression.
-        max_connections: 0 means no limit.
         idle_timeout_s: connections without traffic are closed after it; 0 means never.
         read_timeout_s: a request must be complete within it; 0 means no limit.
         paths: URL paths other than the default `/v1/...`.
@@ -34,7 +33,6 @@ class Listener:
     max_message_bytes: int = 4 << 20
     max_concurrent_streams: int = 200
     initial_window_bytes: int = 2 << 20
-    max_connections: int = 0
     idle_timeout_s: float = 0.0
     read_timeout_s: float = 0.0
     paths: Mapping[Signal, str] = dataclasses.field(default_factory=dict)
@@ -88,7 +86,6 @@ class Server:
                     "max_message_bytes": listener.max_message_bytes,
                     "max_concurrent_streams": listener.max_concurrent_streams,
                     "initial_window_bytes": listener.initial_window_bytes,
-                    "max_connections": listener.max_connections,
                     "idle_timeout_ns": int(listener.idle_timeout_s * 1e9),
                     "read_timeout_ns": int(listener.read_timeout_s * 1e9),
                     "paths": paths,

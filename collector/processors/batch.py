@@ -17,7 +17,14 @@ from collector.component import Factory, Settings, Stability
 from collector.config.fields import Duration, option, section
 from collector.ids import Signal
 from collector.native.pipeline import Batch
-from collector.telemetry.instruments import Instrument, Sample
+from collector.telemetry.instruments import (
+    FAILED_ITEMS,
+    INCOMING_ITEMS,
+    OUTGOING_ITEMS,
+    PENDING_ITEMS,
+    Instrument,
+    Sample,
+)
 
 if TYPE_CHECKING:
     from collector.native.pipeline import Consumer
@@ -40,22 +47,10 @@ _CARDINALITY = Instrument(
     "gauge",
     "Number of distinct metadata value combinations being processed.",
 )
-_INCOMING = Instrument(
-    "otelcol_processor_incoming_items", "counter", "Number of items passed to the processor."
-)
-_OUTGOING = Instrument(
-    "otelcol_processor_outgoing_items", "counter", "Number of items emitted from the processor."
-)
 _BYTES_SEND = Instrument(
     "spansieve_processor_batch_bytes_trigger_send",
     "counter",
     "Number of times the batch was sent because its bytes reached the limit.",
-)
-_PENDING = Instrument(
-    "spansieve_processor_pending_items", "gauge", "Number of items taken in and not yet passed on."
-)
-_FAILED = Instrument(
-    "spansieve_processor_failed_items", "counter", "Number of items lost in the processor by an error."
 )
 
 
@@ -63,7 +58,7 @@ _FAILED = Instrument(
 class Config:
     """The Collector's keys and one of ours."""
 
-    timeout: Duration = option(0.2, doc="Pass on what is there after this time; 0 gathers nothing.")
+    timeout: Duration = option(Duration(0.2), doc="Pass on what is there after this time; 0 gathers nothing.")
     send_batch_size: int = option(
         8192,
         doc="Pass on as soon as so many items are there; 0 gathers nothing.",
@@ -110,11 +105,9 @@ class BatchProcessor:
     """A native batch in front of the next consumers."""
 
     def __init__(self, config: Config, settings: Settings) -> None:
-        if settings.signal is None:
-            raise ValueError("a processor has a signal")
         self._config = config
         self._runtime = settings.runtime
-        self._signal = settings.signal
+        self._signal = settings.own_signal
         self._log = settings.log
         self._processor = (("processor", str(settings.id)),)
         self._batch: Batch | None = None
@@ -137,11 +130,13 @@ class BatchProcessor:
         """Do nothing: the batch's thread runs since it was connected."""
 
     def shutdown(self, deadline_s: float) -> None:
-        """Pass on what is gathered."""
-        if self._batch is not None and not self._batch.drain(deadline_s):
-            self._log.error(
-                "items lost", items=int(self._batch.stats().failed_items), error="drain timed out"
-            )
+        """Pass on what is gathered; what deadline_s seconds are too short for is lost, counted and logged."""
+        if self._batch is None:
+            return
+        failed_before = self._batch.stats().failed_items
+        if not self._batch.drain(deadline_s):
+            lost = int(self._batch.stats().failed_items - failed_before)
+            self._log.error("items lost", items=lost, error="drain timed out")
 
     def samples(self) -> Iterator[Sample]:
         """Return the batch's metrics; those of all its pipelines add up under one processor, as in the Collector."""
@@ -158,10 +153,10 @@ class BatchProcessor:
         yield Sample(_SEND_SIZE, self._processor, int(stats.sent_batches), "_count")
         yield Sample(_CARDINALITY, self._processor, 1)
         labels = (*self._processor, ("otel_signal", self._signal.value))
-        yield Sample(_INCOMING, labels, sent + pending + failed)
-        yield Sample(_OUTGOING, labels, sent)
-        yield Sample(_PENDING, labels, pending)
-        yield Sample(_FAILED, labels, failed)
+        yield Sample(INCOMING_ITEMS, labels, sent + pending + failed)
+        yield Sample(OUTGOING_ITEMS, labels, sent)
+        yield Sample(PENDING_ITEMS, labels, pending)
+        yield Sample(FAILED_ITEMS, labels, failed)
 
 
 def _format_bound(bound: float) -> str:

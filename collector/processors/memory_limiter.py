@@ -34,7 +34,7 @@ class Config:
     """The Collector's keys."""
 
     check_interval: Duration = option(
-        0.0, doc="Time between two looks at memory usage; required, 1s is good."
+        Duration(0.0), doc="Time between two looks at memory usage; required, 1s is good."
     )
     limit_mib: int = option(
         0, doc="Hard limit. Wins over limit_percentage.", unit="MiB", minimum=0, maximum=_UINT32_MAX
@@ -53,16 +53,16 @@ class Config:
         0, doc="As spike_limit_mib; 0 is a fifth of the limit.", unit="%", minimum=0
     )
     min_gc_interval_when_soft_limited: Duration = option(
-        10.0, doc="Shortest time between two collections at the soft limit."
+        Duration(10.0), doc="Shortest time between two collections at the soft limit."
     )
     min_gc_interval_when_hard_limited: Duration = option(
-        0.0, doc="Shortest time between two collections at the hard limit."
+        Duration(0.0), doc="Shortest time between two collections at the hard limit."
     )
     max_gc_interval_when_soft_limited: Duration = option(
-        30.0, doc="To what collections that free little stretch that time at the soft limit."
+        Duration(30.0), doc="To what collections that free little stretch that time at the soft limit."
     )
     max_gc_interval_when_hard_limited: Duration = option(
-        30.0, doc="To what collections that free little stretch that time at the hard limit."
+        Duration(30.0), doc="To what collections that free little stretch that time at the hard limit."
     )
 
     def problems(self) -> Iterator[tuple[str, str]]:
@@ -107,12 +107,10 @@ class MemoryLimiter:
         read_rss: Callable[[], int] = lambda: read_memory().rss_bytes,
         read_total: Callable[[], int] = read_memory_limit,
     ) -> None:
-        if settings.signal is None:
-            raise ValueError("a processor has a signal")
         self._config = config
         self._settings = settings
         self._log = settings.log
-        self._items = settings.signal.items
+        self._items = settings.own_signal.items
         self._labels = (("processor", str(settings.id)),)
         self._read_rss = read_rss
         self._hard, self._soft = _limits(config, read_total)

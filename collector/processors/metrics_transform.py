@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from collector import __version__
 from collector.component import Factory, Settings, Stability
 from collector.config.fields import option, section
 from collector.ids import Signal
@@ -167,11 +168,7 @@ def _operation_problems(operation: Operation) -> Iterator[tuple[str, str]]:
 
 
 def _with_version(text: str) -> str:
-    if "{{version}}" not in text:
-        return text
-    from importlib import metadata
-
-    return text.replace("{{version}}", metadata.version("spansieve"))
+    return text.replace("{{version}}", __version__)
 
 
 def _native_operation(operation: Operation) -> native.Operation:

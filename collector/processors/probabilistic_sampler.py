@@ -130,7 +130,7 @@ class ProbabilisticSampler:
     """The processor: all work is in its op."""
 
     def __init__(self, config: Config, settings: Settings) -> None:
-        self._signal = settings.signal or Signal.TRACES
+        self._signal = settings.own_signal
         self._own = (("processor", str(settings.id)),)
         self._attribute = config.from_attribute
         self.op = Sampler(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 import os
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from collector.component import Factory, Settings, Stability
 from collector.config.fields import Duration, option, section
@@ -21,9 +21,6 @@ from collector.native.pipeline import Consumer
 from collector.native.pipeline import Receiver as NativeReceiver
 from collector.telemetry.instruments import Instrument, Sample
 from collector.transport import Listener, Transport
-
-if TYPE_CHECKING:
-    from collector.transport import Acceptor
 
 _MIB = 1 << 20
 _DEFAULT_GRPC_BYTES = 4 * _MIB
@@ -315,7 +312,6 @@ class Receiver:
         if name is TransportName.NATIVE and not has_net():
             self._settings.log.warning("native transport is not part of this build, using grpcio instead")
             name = TransportName.GRPCIO
-        acceptor: Acceptor = self._native
         if name is TransportName.NATIVE:
             from collector.transport.native import NativeTransport
 
@@ -331,7 +327,7 @@ class Receiver:
         return PortableTransport(
             self._listeners,
             sockets=self._settings.listeners,
-            acceptor=acceptor,
+            acceptor=self._native,
             runtime=self._settings.runtime,
             threads=_PORTABLE_THREADS,
             clock=self._settings.clock,

@@ -18,7 +18,7 @@ from collector.service.admin import AdminServer, Routes
 from collector.service.graph import Graph, Node, PipelinePlan
 from collector.service.listeners import Listeners, ListenerView
 from collector.service.table_stage import TableStage
-from collector.telemetry.instruments import Instrument, Sample
+from collector.telemetry.instruments import INCOMING_ITEMS, OUTGOING_ITEMS, Sample
 
 if TYPE_CHECKING:
     from collector.config.document import Document, PipelineID
@@ -26,13 +26,6 @@ if TYPE_CHECKING:
     from collector.native.runtime import Runtime
     from collector.service.admin import HttpServer
     from collector.telemetry.logs import Log
-
-INCOMING = Instrument(
-    "otelcol_processor_incoming_items", "counter", "Number of items passed to the processor."
-)
-OUTGOING = Instrument(
-    "otelcol_processor_outgoing_items", "counter", "Number of items emitted from the processor."
-)
 
 
 class Entry(NamedTuple):
@@ -94,7 +87,7 @@ class Instance:
         """
         try:
             self.component.start()
-        except (CollectorError, OSError) as error:
+        except Exception as error:
             cause = _cause(error)
             message = (
                 f'failed to start extensions: failed to start extension "{self.node.id}": {cause}'
@@ -118,8 +111,8 @@ class Instance:
         op = getattr(self.component, "op", None)
         if op is not None and self.node.signal is not None:
             labels = (("processor", str(self.node.id)), ("otel_signal", self.node.signal.value))
-            yield Sample(INCOMING, labels, op.incoming_items)
-            yield Sample(OUTGOING, labels, op.outgoing_items)
+            yield Sample(INCOMING_ITEMS, labels, op.incoming_items)
+            yield Sample(OUTGOING_ITEMS, labels, op.outgoing_items)
 
 
 class _OpChain(NamedTuple):
@@ -269,7 +262,7 @@ class _Builder:
         )
         try:
             component = entry.factory.create(entry.config, settings)
-        except CollectorError as error:
+        except Exception as error:
             place = f', in pipeline "{node.pipeline}"' if node.pipeline else ""
             what = f'failed to create "{node.id}" {node.kind.singular}{place}'
             message = f"failed to build pipelines: {what}: {_cause(error)}"
@@ -280,7 +273,9 @@ class _Builder:
 
 
 def _cause(error: Exception) -> str:
-    return error.message if isinstance(error, StartError) else str(error)
+    if isinstance(error, StartError):
+        return error.message
+    return str(error) if isinstance(error, CollectorError | OSError) else repr(error)
 
 
 def _log_fields(node: Node) -> dict[str, str]:

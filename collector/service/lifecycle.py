@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from collector.component import Factory, Stability
-from collector.errors import StartError
 from collector.ids import ComponentID, Kind
 from collector.service import graph as graphs
 from collector.service.build import NOTHING, Entry, Host, Instance, Running, build
@@ -80,20 +79,12 @@ class Service:
             stopped=len(left_over),
         )
         if left_over:
-            drain = threading.Thread(
-                target=self._shut_down,
-                args=(old.graph, left_over, self._shutdown_timeout_s),
-                name="drain",
-                daemon=True,
-            )
+            drain = _start_thread(self._shut_down, old.graph, left_over, self._shutdown_timeout_s)
             self._drains = [*(thread for thread in self._drains if thread.is_alive()), drain]
-            drain.start()
 
     def not_ready(self) -> None:
         """Tell the extensions that the collector is about to shut down."""
-        for instance in self._running.instances.values():
-            if hasattr(instance.component, "not_ready"):
-                instance.component.not_ready()
+        self._tell(self._running.instances.values(), "not_ready")
 
     def shutdown(self) -> None:
         """Shut down from receivers to extensions, passing on what was taken in, within the shutdown timeout."""
@@ -113,7 +104,7 @@ class Service:
             totals = [Sample(*series[:2], value, series[2]) for series, value in self._totals.items()]
         return [
             *self._process.samples(),
-            *(sample for instance in instances for sample in instance.samples()),
+            *(sample for instance in instances for sample in self._samples_of(instance)),
             *totals,
         ]
 
@@ -128,7 +119,7 @@ class Service:
                     # Before it starts: its first request must find the way.
                     instance.publish(new.routes[instance.node])
                 instance.start()
-        except StartError:
+        except Exception:
             self._shut_down(new.graph, fresh, document.service.shutdown_timeout)
             raise
         for node, routes in new.routes.items():
@@ -140,10 +131,23 @@ class Service:
             self._running = new
             self._leaving += left_over
         self._shutdown_timeout_s = document.service.shutdown_timeout
-        for instance in fresh:
-            if hasattr(instance.component, "ready"):
-                instance.component.ready()
+        self._tell(fresh, "ready")
         return old, left_over
+
+    def _tell(self, instances: Iterable[Instance], word: str) -> None:
+        """Call the method `ready` or `not_ready` of those components that have it."""
+        for instance in instances:
+            try:
+                getattr(instance.component, word, _nothing)()
+            except Exception as error:  # noqa: BLE001 one that is not interested must not hold up the others
+                self._log.error(f"{word} failed", component=str(instance.node.id), error=repr(error))
+
+    def _samples_of(self, instance: Instance) -> list[Sample]:
+        try:
+            return list(instance.samples())
+        except Exception as error:  # noqa: BLE001 the page shows the others
+            self._log.error("samples failed", component=str(instance.node.id), error=repr(error))
+            return []
 
     def _own_extensions(self, document: Document) -> dict[ComponentID, Entry]:
         page = make_page(document.service.telemetry, self._instance_id)
@@ -162,7 +166,6 @@ class Service:
             self._in_parallel([parts.processors for parts in level], nodes, end_s)
         self._shut_down_kind(Kind.EXPORTER, nodes, start_s + _EXPORTERS_END * timeout_s)
         self._shut_down_kind(Kind.EXTENSION, nodes, start_s + timeout_s)
-        self._retire(instances)
 
     def _shut_down_kind(self, kind: Kind, nodes: Mapping[Node, Instance], end_s: float) -> None:
         self._in_parallel([[node] for node in nodes if node.kind is kind], nodes, end_s)
@@ -170,42 +173,47 @@ class Service:
     def _in_parallel(
         self, rows: Iterable[Iterable[Node]], nodes: Mapping[Node, Instance], end_s: float
     ) -> None:
-        """Shut down each row in order, the rows beside one another; one that hangs is left behind."""
+        """Shut down each row in order, the rows beside one another."""
         jobs = [[nodes[node] for node in row if node in nodes] for row in rows]
-        threads = [
-            (
-                job,
-                threading.Thread(target=self._shut_down_row, args=(job, end_s), name="shutdown", daemon=True),
-            )
-            for job in jobs
-            if job
-        ]
-        for _job, thread in threads:
-            thread.start()
-        for job, thread in threads:
-            thread.join(max(0.0, end_s - self._host.clock()) + _GRACE_S)
-            if thread.is_alive():
-                components = [str(instance.node.id) for instance in job]
-                self._log.error("shutdown ran out of time", components=components)
+        threads = [_start_thread(self._shut_down_row, job, end_s) for job in jobs if job]
+        for thread in threads:
+            thread.join()
 
     def _shut_down_row(self, row: Iterable[Instance], end_s: float) -> None:
         for instance in row:
-            # First, so that with the last user of a socket new connections are refused at once.
-            instance.listeners.release()
-            try:
-                instance.component.shutdown(max(0.0, end_s - self._host.clock()))
-            except Exception as error:  # noqa: BLE001 the others must still be shut down
-                self._log.error("shutdown failed", component=str(instance.node.id), error=repr(error))
+            thread = _start_thread(self._shut_down_one, instance, end_s)
+            thread.join(max(0.0, end_s - self._host.clock()) + _GRACE_S)
+            if thread.is_alive():  # left behind: those after it may still pass on what they hold
+                self._log.error("shutdown ran out of time", component=str(instance.node.id))
 
-    def _retire(self, instances: Sequence[Instance]) -> None:
-        """Keep what instances have counted: a counter of the collector never goes back."""
+    def _shut_down_one(self, instance: Instance, end_s: float) -> None:
+        # First, so that with the last user of a socket new connections are refused at once.
+        instance.listeners.release()
+        try:
+            instance.component.shutdown(max(0.0, end_s - self._host.clock()))
+        except Exception as error:  # noqa: BLE001 the others must still be shut down
+            self._log.error("shutdown failed", component=str(instance.node.id), error=repr(error))
+        self._retire(instance)
+
+    def _retire(self, instance: Instance) -> None:
+        """Keep what instance has counted: a counter of the collector never goes back."""
+        samples = self._samples_of(instance)
         with self._lock:
-            for instance in instances:
-                for sample in instance.samples():
-                    if sample.instrument.kind != "gauge":
-                        series = (sample.instrument, sample.labels, sample.suffix)
-                        self._totals[series] = self._totals.get(series, 0.0) + sample.value
-            self._leaving = [instance for instance in self._leaving if instance not in instances]
+            for sample in samples:
+                if sample.instrument.kind != "gauge":
+                    series = (sample.instrument, sample.labels, sample.suffix)
+                    self._totals[series] = self._totals.get(series, 0.0) + sample.value
+            self._leaving = [other for other in self._leaving if other is not instance]
+
+
+def _nothing() -> None:
+    pass
+
+
+def _start_thread(work: Callable[..., None], *arguments: object) -> threading.Thread:
+    thread = threading.Thread(target=work, args=arguments, name="shutdown", daemon=True)
+    thread.start()
+    return thread
 
 
 def _make_instance_id() -> str:

@@ -15,7 +15,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-from collector.config.values import split_address
+from collector.config.values import format_address, split_address
 from collector.errors import StartError
 from collector.telemetry.logs import Log
 
@@ -123,15 +123,6 @@ class ListenerView:
         return shared.socket
 
 
-def format_address(listener: socket.socket) -> str:
-    """Return the address that listener is bound to, as one would write it in an endpoint."""
-    address = listener.getsockname()
-    if listener.family == socket.AF_UNIX:
-        return address.decode() if isinstance(address, bytes) else str(address)
-    host, port = address[:2]
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
 def _open(transport: str, endpoint: str, own: Sequence[socket.socket], *, listens: bool) -> socket.socket:
     """Bind endpoint; own are sockets that may be in its way, since they will make room for it."""
     if transport == "unix":
@@ -204,6 +195,7 @@ def _describe(error: OSError) -> str:
 def _remove_stale(path: str) -> None:
     """Remove the socket file of a process that has died; a live one keeps it, and bind then fails."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.setblocking(False)  # one whose backlog is full lives too
         try:
             probe.connect(path)
         except OSError as error:
@@ -216,5 +208,5 @@ def _close(listener: socket.socket) -> None:
     path = listener.getsockname() if listener.family == socket.AF_UNIX else None
     listener.close()
     if path and isinstance(path, str):
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(OSError):
             os.unlink(path)

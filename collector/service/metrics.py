@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 
-import collector
+from collector import __version__
 from collector.component import AdminRequest, AdminResponse, AdminServer, Settings
 from collector.telemetry import page
 from collector.telemetry.instruments import Sample
@@ -38,7 +38,7 @@ def make_page(telemetry: Telemetry, instance_id: str) -> Page | None:
         return None
     target = {
         "service.name": "spansieve",
-        "service.version": collector.__version__,
+        "service.version": __version__,
         "service.instance.id": instance_id,
         **telemetry.resource,
     }

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-import collector
+from collector import __version__
 from collector.errors import CollectorError, ConfigError, StartError
 from collector.native.runtime import Runtime
 from collector.service.build import Host
@@ -84,7 +84,7 @@ class _Operator:
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.on_signal(number, self._stop)
         self._loop.on_signal(signal.SIGHUP, self._reload)
-        self._log.info("Starting spansieve...", version=collector.__version__, pid=os.getpid())
+        self._log.info("Starting spansieve...", version=__version__, pid=os.getpid())
         try:
             self._service.start(document)
         except CollectorError as error:

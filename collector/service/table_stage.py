@@ -15,7 +15,14 @@ from collector.component import Settings, TableProcessor
 from collector.errors import ConsumeError, Refused
 from collector.native.pipeline import Consumer, Queue, QueueItem, join
 from collector.native.runtime import Worker
-from collector.telemetry.instruments import DROPPED_ITEMS, Instrument, Sample
+from collector.telemetry.instruments import (
+    DROPPED_ITEMS,
+    FAILED_ITEMS,
+    INCOMING_ITEMS,
+    OUTGOING_ITEMS,
+    PENDING_ITEMS,
+    Sample,
+)
 
 QUEUE_BYTES = 16 << 20
 """Requests that wait for the thread; more are refused."""
@@ -24,32 +31,17 @@ _POP_S = 3600.0
 _RETRY_MIN_S = 0.01
 _RETRY_MAX_S = 1.0
 
-_INCOMING = Instrument(
-    "otelcol_processor_incoming_items", "counter", "Number of items passed to the processor."
-)
-_OUTGOING = Instrument(
-    "otelcol_processor_outgoing_items", "counter", "Number of items emitted from the processor."
-)
-_FAILED = Instrument(
-    "spansieve_processor_failed_items", "counter", "Number of items lost in the processor by an error."
-)
-_PENDING = Instrument(
-    "spansieve_processor_pending_items", "gauge", "Number of items taken in and not yet passed on."
-)
-
 
 class TableStage:
     """A stage around processor, one of its pipeline."""
 
     def __init__(self, processor: TableProcessor, settings: Settings) -> None:
-        if settings.signal is None:
-            raise ValueError("a table processor has a signal")
         self._processor = processor
-        self._signal = settings.signal
+        self._signal = settings.own_signal
         self._runtime = settings.runtime
         self._log = settings.log
         self._clock = settings.clock
-        self._labels = (("processor", str(settings.id)), ("otel_signal", settings.signal.value))
+        self._labels = (("processor", str(settings.id)), ("otel_signal", settings.own_signal.value))
         self._give_up = threading.Event()
         self._queue: Queue | None = None
         self._output: Consumer | None = None
@@ -86,12 +78,12 @@ class TableStage:
     def samples(self) -> Iterator[Sample]:
         """Return the stage's metrics, then the processor's own."""
         pending = 0 if self._queue is None else int(self._queue.stats().items)
-        yield Sample(_INCOMING, self._labels, self._incoming)
-        yield Sample(_OUTGOING, self._labels, self._outgoing)
+        yield Sample(INCOMING_ITEMS, self._labels, self._incoming)
+        yield Sample(OUTGOING_ITEMS, self._labels, self._outgoing)
         processor, signal = self._labels
         yield Sample(DROPPED_ITEMS, (processor, ("rule", "process"), signal), self._dropped)
-        yield Sample(_FAILED, self._labels, self._failed)
-        yield Sample(_PENDING, self._labels, pending)
+        yield Sample(FAILED_ITEMS, self._labels, self._failed)
+        yield Sample(PENDING_ITEMS, self._labels, pending)
         yield from self._processor.samples()
 
     def _run(self) -> None:

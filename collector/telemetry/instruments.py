@@ -29,6 +29,20 @@ class Sample(NamedTuple):
     suffix: str = ""
 
 
+INCOMING_ITEMS = Instrument(
+    "otelcol_processor_incoming_items", "counter", "Number of items passed to the processor."
+)
+OUTGOING_ITEMS = Instrument(
+    "otelcol_processor_outgoing_items", "counter", "Number of items emitted from the processor."
+)
+PENDING_ITEMS = Instrument(
+    "spansieve_processor_pending_items", "gauge", "Number of items taken in and not yet passed on."
+)
+FAILED_ITEMS = Instrument(
+    "spansieve_processor_failed_items", "counter", "Number of items lost in the processor by an error."
+)
+"""These four of a processor have the labels processor, otel_signal."""
+
 DROPPED_ITEMS = Instrument(
     "spansieve_processor_dropped_items", "counter", "Items a processor dropped on purpose, by rule."
 )

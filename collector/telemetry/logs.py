@@ -9,7 +9,7 @@ import math
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 _LEVELS = {
@@ -165,7 +165,13 @@ def configure(
     Raises:
         OSError: a file cannot be opened; logs are written as before.
     """
-    handlers = [_open(path) for path in paths]
+    handlers: list[logging.Handler] = []
+    for path in paths:
+        try:
+            handlers.append(_open(path))
+        except OSError:
+            _close(handlers)
+            raise
     for handler in handlers:
         handler.setFormatter(_Formatter(Encoding(encoding), initial_fields or {}))
     logger = logging.getLogger("spansieve")
@@ -173,9 +179,13 @@ def configure(
     logger.setLevel(_level_number(level))
     logger.filters[:] = [] if repeats is None else [repeats]
     former, logger.handlers[:] = logger.handlers[:], handlers
-    for handler in former:
-        handler.close()
+    _close(former)
     return Log(logger)
+
+
+def _close(handlers: Iterable[logging.Handler]) -> None:
+    for handler in handlers:
+        handler.close()
 
 
 def _open(path: str) -> logging.Handler:

@@ -9,7 +9,6 @@ the same behaviour and lists where the portable one cannot follow.
 from __future__ import annotations
 
 import dataclasses
-import socket
 from typing import Protocol
 
 from collector.ids import Signal
@@ -44,24 +43,6 @@ class Listener:
     paths: tuple[str, str, str] = ("/v1/traces", "/v1/metrics", "/v1/logs")
 
 
-class Sockets(Protocol):
-    """Who opens listening sockets and keeps them open while a configuration is replaced."""
-
-    def get(self, transport: str, endpoint: str) -> socket.socket:
-        """Return the bound, listening socket of endpoint; it stays the property of this object.
-
-        Raises:
-            OSError: the address cannot be bound.
-        """
-
-    def reserve(self, transport: str, endpoint: str) -> socket.socket:
-        """Return a bound socket that does not listen: others with SO_REUSEPORT may bind its address and do.
-
-        Raises:
-            OSError: the address cannot be bound.
-        """
-
-
 class Acceptor(Protocol):
     """Where requests go: `collector.native.pipeline.Receiver`."""
 
@@ -79,7 +60,8 @@ class Transport(Protocol):
         """Serve; return the bound address of each protocol.
 
         Raises:
-            OSError: an address cannot be bound.
+            StartError: an address cannot be bound.
+            OSError: it cannot be served.
         """
 
     def shutdown(self, timeout_s: float) -> None:
@@ -87,12 +69,3 @@ class Transport(Protocol):
 
     def stats(self) -> dict[str, int]:
         """Return the transport's own counters; empty where it has none."""
-
-
-def address_text(listening: socket.socket) -> str:
-    """Return where a socket listens, as it would be written in an `endpoint`."""
-    name = listening.getsockname()
-    if listening.family == socket.AF_UNIX:
-        return str(name)
-    host, port = name[:2]
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from collector.component import Listeners
+from collector.config.values import format_address
 from collector.errors import NativeError
 from collector.ids import Signal
 from collector.native.pipeline import Receiver
 from collector.native.runtime import Runtime
 from collector.native.server import Listener as NativeListener
 from collector.native.server import Server
-from collector.transport import Listener, Sockets, address_text
+from collector.transport import Listener
 
 
 class NativeTransport:
@@ -20,7 +22,7 @@ class NativeTransport:
         self,
         listeners: Sequence[Listener],
         *,
-        sockets: Sockets,
+        sockets: Listeners,
         receiver: Receiver,
         runtime: Runtime,
         event_loops: int,
@@ -47,7 +49,7 @@ class NativeTransport:
             )
         except NativeError as error:
             raise OSError(str(error)) from error
-        return {listener.protocol: address_text(listening) for listener, listening in opened}
+        return {listener.protocol: format_address(listening) for listener, listening in opened}
 
     def shutdown(self, timeout_s: float) -> None:
         """Refuse new requests, let those in flight finish within timeout_s, close."""

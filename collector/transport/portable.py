@@ -10,9 +10,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from collector.component import Listeners
 from collector.native.codec import Codec
 from collector.native.runtime import Runtime, Worker
-from collector.transport import Acceptor, Listener, Sockets
+from collector.transport import Acceptor, Listener
 
 if TYPE_CHECKING:
     from collector.transport.portable_grpc import GrpcServer
@@ -34,7 +35,7 @@ class PortableTransport:
         self,
         listeners: Sequence[Listener],
         *,
-        sockets: Sockets,
+        sockets: Listeners,
         acceptor: Acceptor,
         runtime: Runtime,
         threads: int,

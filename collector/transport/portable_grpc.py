@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import grpc  # type: ignore[import-untyped]
 
+from collector.component import Listeners
+from collector.config.values import format_address
 from collector.ids import Signal
 from collector.native.library import lib
 from collector.native.pipeline import Verdict
-from collector.transport import Acceptor, Listener, Sockets, address_text
+from collector.transport import Acceptor, Listener
 from collector.transport.status import OK, response_protobuf, status_protobuf
 
 if TYPE_CHECKING:
@@ -69,7 +71,7 @@ class GrpcServer:
     """One grpcio server for one listener."""
 
     def __init__(
-        self, listener: Listener, *, sockets: Sockets, acceptor: Acceptor, scratch: Scratch, threads: int
+        self, listener: Listener, *, sockets: Listeners, acceptor: Acceptor, scratch: Scratch, threads: int
     ) -> None:
         self._listener = listener
         self._sockets = sockets
@@ -84,7 +86,7 @@ class GrpcServer:
         """Bind and serve; return the bound address."""
         network, endpoint = self._listener.network, self._listener.endpoint
         is_path = network == "unix"
-        address = endpoint if is_path else address_text(self._sockets.reserve(network, endpoint))
+        address = endpoint if is_path else format_address(self._sockets.reserve(network, endpoint))
         try:
             self._server.add_insecure_port(f"unix:{address}" if is_path else address)
         except RuntimeError as error:

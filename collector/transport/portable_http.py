@@ -14,11 +14,12 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from collector.config.values import format_address
 from collector.errors import LimitExceeded, NativeError
 from collector.ids import Signal
 from collector.native.library import lib
 from collector.native.pipeline import Verdict
-from collector.transport import Acceptor, Listener, address_text
+from collector.transport import Acceptor, Listener
 from collector.transport.status import (
     INVALID_ARGUMENT,
     OK,
@@ -357,7 +358,7 @@ class HttpServer:
         clock: Callable[[], float],
     ) -> None:
         self._server = _Server(listener, listening, acceptor, scratch, clock)
-        self._address = address_text(listening)
+        self._address = format_address(listening)
         self._thread = threading.Thread(
             target=self._server.serve_forever, args=(0.05,), name="otlp-http", daemon=True
         )

@@ -15,8 +15,6 @@ from collector.native.pipeline import Verdict
 
 OK = 0
 INVALID_ARGUMENT = 3
-UNIMPLEMENTED = 12
-INTERNAL = 13
 
 _RETRY_INFO = "type.googleapis.com/google.rpc.RetryInfo"
 _REJECTED = {

@@ -103,6 +103,17 @@ def scene() -> Iterator[Scene]:
     made.sender.shutdown(5)
 
 
+def test_without_further_threads_the_first_sends_all(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A limit on threads costs speed, not requests."""
+
+    def no_thread(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", no_thread)
+    scene.push(traces(3), traces(4))
+    wait_until(lambda: scene.value("sent_spans") == 7)
+
+
 def test_requests_are_sent_as_they_came_and_counted(scene: Scene) -> None:
     """Bytes, items, wire bytes and uncompressed bytes are all accounted for."""
     requests = [traces(3), traces(4)]

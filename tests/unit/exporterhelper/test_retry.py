@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from collector.config.fields import Duration
@@ -72,6 +74,13 @@ def test_server_delay_is_a_lower_bound() -> None:
     scene = Scene(RetryConfig())
     scene.send(RetryableError("slow", 60.0), RetryableError("slow", 1.0), RetryableError("slow", 0.0))
     assert scene.waits == pytest.approx([60, 7.5, 11.25])
+
+
+def test_wait_is_one_that_the_system_can_do() -> None:
+    """A server that asks for a thousand years does not make the request fail."""
+    scene = Scene(RetryConfig(max_elapsed_time=Duration(0.0)))
+    assert scene.send(RetryableError("slow", 3.2e10)) == 2
+    assert scene.waits == [threading.TIMEOUT_MAX]
 
 
 def test_permanent_error_is_not_retried() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from pathlib import Path
@@ -115,6 +116,26 @@ def test_rotation_starts_a_new_file_before_the_limit(tmp_path: Path) -> None:
     assert [path.read_bytes()[0] for path in backups] == [5, 6]
     assert (tmp_path / "out.txt").read_bytes() == b"\x07" * 600_000
     assert other.read_text() == "mine"
+
+
+def test_rotation_that_broke_off_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Renamed, but without a descriptor for the new file: the next write opens it."""
+    path = tmp_path / "out.bin"
+    file = RecordFile(str(path), append=False, rotation=Rotation(max_megabytes=1))
+    record = bytes(600_000)
+    file.write(record)
+
+    def no_file(*_arguments: Any) -> int:
+        raise OSError(errno.EMFILE, "too many open files")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", no_file)
+        with pytest.raises(OSError, match="too many"):
+            file.write(record)
+    file.write(record)
+    file.close()
+    assert [len(record)] * 2 == [entry.stat().st_size for entry in tmp_path.iterdir()]
+    assert path.exists()
 
 
 def test_failed_write_leaves_no_half_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -324,6 +324,10 @@ def test_bad_endpoints(endpoint: str) -> None:
         (Config(endpoint="https://backend:4317", tls=TLS(insecure=True)), ["endpoint"]),
         (Config(endpoint="backend", tls=TLS(insecure=True)), ["endpoint"]),
         (Config(endpoint="backend:4317", tls=TLS(insecure=True)), []),
+        (
+            Config(endpoint="http://backend:4317", headers={"Key": Secret("a\n")}),
+            ["headers::Key"],
+        ),
         (Config(endpoint="http://backend:4317"), []),
         (Config(endpoint="unix:///run/otel.sock"), []),
         (Config(endpoint="http://backend:4317", auth={"authenticator": "a"}), ["auth"]),

@@ -121,11 +121,12 @@ class Scene:
 )
 def test_each_signal_has_its_path(server: Server, signal: Signal, request_bytes: bytes, path: str) -> None:
     """The request arrives byte for byte, with our user agent and the configured headers."""
-    Scene(server.port, signal, headers={"X-Tenant": Secret("blue")}).deliver(request_bytes)
+    tenant = "gr\N{LATIN SMALL LETTER U WITH DIAERESIS}n"
+    Scene(server.port, signal, headers={"X-Tenant": Secret(tenant)}).deliver(request_bytes)
     ((called, body, headers),) = server.calls
     assert (called, body) == (path, request_bytes)
     assert headers["content-type"] == PROTOBUF
-    assert headers["x-tenant"] == "blue"
+    assert headers["x-tenant"].encode("latin-1").decode() == tenant  # UTF-8; the server reads Latin-1
     assert headers["user-agent"].startswith("spansieve/")
     assert "content-encoding" not in headers
 
@@ -223,7 +224,8 @@ def test_retry_after_forms() -> None:
     assert parse_retry_after_s(" 17 ", now) == 17
     assert parse_retry_after_s(formatdate(now + 90, usegmt=True), now) == 90
     assert parse_retry_after_s(formatdate(now - 90, usegmt=True), now) == 0
-    for text in ("soon", "-5", "1.5", "", "9" * 50):
+    far = "Mon, 01 Jan 2001 00:00:00 +" + "9" * 20
+    for text in ("soon", "-5", "1.5", "", "9" * 50, far):
         assert parse_retry_after_s(text, now) is None
 
 
@@ -234,6 +236,8 @@ def test_retry_after_forms() -> None:
         ("application/json", b"garbage"),
         ("application/json", b"[]"),
         ("application/json", b'{"partialSuccess":{"rejectedSpans":"many"}}'),
+        ("application/json", b'{"partialSuccess":{"rejectedSpans":Infinity}}'),
+        ("application/json", b"[" * 60_000),
         (PROTOBUF, b"\xff\xff"),
         (PROTOBUF, b""),
         ("application/json", b""),
@@ -333,6 +337,7 @@ def test_signal_without_an_endpoint_is_told() -> None:
         (Config(endpoint="https://h"), ["endpoint"]),
         (Config(traces_endpoint="https://h"), ["traces_endpoint"]),
         (Config(endpoint="http://h:4318"), []),
+        (Config(endpoint="http://h:4318", headers={"Key": Secret("a\n")}), ["headers::Key"]),
         (
             Config(
                 endpoint="http://h:4318",

@@ -197,7 +197,7 @@ def test_drain_that_runs_out_of_time_is_logged(caplog: pytest.LogCaptureFixture)
     setup.push(3)
     setup.processor.shutdown(0.01)
     assert 3 == setup.values()["spansieve_processor_failed_items"]
-    assert ["items lost"] == [record.message for record in caplog.records]
+    assert [("items lost", 3)] == [(record.message, record.fields["items"]) for record in caplog.records]
 
 
 def test_refused_batch_is_kept_and_tried_again() -> None:

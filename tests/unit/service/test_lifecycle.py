@@ -19,6 +19,7 @@ from tests.unit.service.stand_ins import (
     FakeExporter,
     FakeReceiver,
     FakeStage,
+    FakeWatcher,
     RoutedReceiver,
     make_document,
     make_factory,
@@ -96,6 +97,21 @@ class TestStart:
         stopped = [line.removeprefix("shutdown ") for line in journal if line.startswith("shutdown")]
         assert ["in", "stage(traces)", "short(traces)", "out(traces)", "watch"] == stopped
         assert "ready watch" not in journal
+
+    @pytest.mark.parametrize("step", ["__init__", "start"])
+    def test_component_with_a_bug_is_one_that_cannot_start(
+        self, host: Host, journal: list[str], step: str
+    ) -> None:
+        """Whatever it raises: nothing is left running, and the message names it and its error."""
+
+        def fail(*_arguments: Any) -> None:
+            raise KeyError("oops")
+
+        buggy = make_factory(type("Buggy", (FakeReceiver,), {step: fail}))
+        with pytest.raises(StartError) as caught:
+            Service(host).start(make_document(PIPELINES, factories={"in": buggy}))
+        assert """"in" receiver: KeyError('oops')""" in caught.value.message
+        assert journal.count("start out(traces)") == journal.count("shutdown out(traces)")
 
     def test_failing_extension_is_said_to_be_one(self, host: Host, journal: list[str]) -> None:
         """The message tells extensions from pipelines, as the Collector's does."""
@@ -217,6 +233,31 @@ class TestReload:
         service.shutdown()
         assert 9 == _value(service, "part_events", **part)
 
+    def test_component_that_cannot_listen_to_news_or_count_holds_up_nobody(
+        self, host: Host, journal: list[str], caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """The others are told and shown, what the reload replaced is shut down, and the errors are logged."""
+
+        class Broken(FakeWatcher):
+            def ready(self) -> None:
+                raise RuntimeError("broken")
+
+            not_ready = samples = ready  # type: ignore[assignment]
+
+        parts = {"extensions": "bad watch", "factories": {"bad": make_factory(Broken)}}
+        service = Service(host)
+        service.start(make_document(PIPELINES, **parts))
+        assert "ready watch" in journal
+        assert 0 == _value(service, "part_events", part="watch")
+        service.reload(make_document(PIPELINES, **parts, configs={"out": Config(1), "bad": Config(1)}))
+        _wait_until(lambda: not service._leaving)
+        assert "shutdown bad" in journal
+        service.not_ready()
+        assert "not ready watch" in journal
+        service.shutdown()
+        failures = {record.message for record in caplog.records if record.levelname == "ERROR"}
+        assert {"ready failed", "not_ready failed", "samples failed"} == failures
+
     def test_new_watcher_learns_that_all_is_ready(self, service: Service, journal: list[str]) -> None:
         """A health check added by a reload answers 200 from then on."""
         service.reload(make_document(PIPELINES, extensions="watch watch/2"))
@@ -256,18 +297,22 @@ class TestShutdown:
         assert 5 == instances["out"].component.consumer.items
 
     def test_component_that_hangs_does_not_hold_the_others(self, host: Host, journal: list[str]) -> None:
-        """Every other component is shut down, within the timeout and a little."""
+        """Every other component is shut down, also the next one of its pipeline, in the timeout and a little."""
         release = threading.Event()
 
         class Hanging(FakeExporter):
             def shutdown(self, deadline_s: float) -> None:
                 release.wait(30)
 
+        class HangingStage(FakeStage):
+            def shutdown(self, deadline_s: float) -> None:
+                release.wait(30)
+
         service = Service(host)
         service.start(
             make_document(
-                {"traces": ("in", "stage", "hang out")},
-                factories={"hang": make_factory(Hanging)},
+                {"traces": ("in", "stall stage", "hang out")},
+                factories={"hang": make_factory(Hanging), "stall": make_factory(HangingStage)},
                 extensions="watch",
                 shutdown_timeout=0.2,
             )

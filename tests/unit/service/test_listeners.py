@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from collector.config.values import format_address
 from collector.errors import StartError
-from collector.service.listeners import Listeners, format_address
+from collector.service.listeners import Listeners
 from collector.telemetry.logs import Log
 
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import types
-from importlib import metadata
 from typing import Any
 
 import pytest
 
-import collector
 from collector.component import AdminRequest, Settings
 from collector.ids import ComponentID
 from collector.service.metrics import MetricsServer, make_page
@@ -32,11 +30,6 @@ def test_defaults_are_the_collectors() -> None:
     assert page is not None
     assert ("localhost:8888", False, {}) == (page.endpoint, page.type_suffix, page.constant)
     assert ["service.name", "service.version", "service.instance.id"] == list(page.target)
-
-
-def test_version_is_the_distributions() -> None:
-    """The constant, which costs no import, follows pyproject.toml."""
-    assert metadata.version("spansieve") == collector.__version__
 
 
 def test_level_none_serves_nothing() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import logging
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -97,11 +99,12 @@ def test_configuring_again_replaces(lines: Any, tmp_path: Path) -> None:
     assert 1 == len((tmp_path / "other").read_text().splitlines())
 
 
-def test_path_that_cannot_be_opened_changes_nothing(lines: Any) -> None:
-    """Logs go on where they went."""
+def test_path_that_cannot_be_opened_changes_nothing(lines: Any, tmp_path: Path) -> None:
+    """Logs go on where they went, and no other file stays open."""
     log = configure(paths=lines.path)
     with pytest.raises(OSError):
-        configure(paths=("stderr", "/nonexistent/log"))
+        configure(paths=("stderr", str(tmp_path / "other"), "/nonexistent/log"))
+    assert str(tmp_path / "other") not in map(os.path.realpath, glob.glob("/proc/self/fd/*"))
     log.info("event")
     assert 1 == len(lines())
 
