@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from collector.component import AdminRequest, AdminResponse, Handle, Listeners, Loop
-from collector.service.listeners import format_address
+from collector.config.values import format_address
 from collector.telemetry.logs import Log
 
 Routes = Mapping[str, Callable[[AdminRequest], AdminResponse]]
