@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import pathlib
-import socket
 from collections.abc import Callable, Mapping
 from typing import Any, Self
 
@@ -13,45 +12,10 @@ from collector.ids import ComponentID, Signal
 from collector.native.pipeline import Consumer, Queue
 from collector.native.runtime import Runtime, Worker
 from collector.receivers import otlp
+from collector.service.listeners import Listeners
 from collector.telemetry.logs import Log
 
 Address = tuple[str, int]
-
-
-class Sockets:
-    """Opens listening sockets as the service does, and closes them all."""
-
-    def __init__(self) -> None:
-        self._sockets: list[socket.socket] = []
-
-    def get(self, transport: str, endpoint: str) -> socket.socket:
-        """Return a bound, listening, non-blocking socket."""
-        if transport == "unix":
-            listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            listening.bind(endpoint)
-        else:
-            host, _, port = endpoint.rpartition(":")
-            listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
-            listening.bind((host.strip("[]"), int(port)))
-        listening.listen(512)
-        listening.setblocking(False)
-        self._sockets.append(listening)
-        return listening
-
-    def reserve(self, transport: str, endpoint: str) -> socket.socket:
-        """Return a bound socket that does not listen."""
-        assert transport == "tcp"
-        host, _, port = endpoint.rpartition(":")
-        reserved = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        self._sockets.append(reserved)
-        reserved.bind((host, int(port)))
-        return reserved
-
-    def close(self) -> None:
-        """Close what was opened."""
-        while self._sockets:
-            self._sockets.pop().close()
 
 
 class Sink:
@@ -89,7 +53,8 @@ class Collector:
             routes: Mapping[Signal, Consumer] = {signal: sink.queue for signal, sink in self.sinks.items()}
         else:
             routes = consumers(self.runtime)
-        self.sockets = Sockets()
+        log = Log(logging.getLogger("test"))
+        self.sockets = Listeners().view("otlp", log)
         config = otlp.Config(
             protocols=otlp.Protocols(
                 grpc=otlp.Grpc(**{"endpoint": "127.0.0.1:0", **(grpc or {})}),
@@ -102,7 +67,7 @@ class Collector:
             id=ComponentID.parse(component_id),
             signal=None,
             runtime=self.runtime,
-            log=Log(logging.getLogger("test")),
+            log=log,
             listeners=self.sockets,
         )
         self.receiver = otlp.factory.create(config, settings)
@@ -121,7 +86,7 @@ class Collector:
         self.receiver.shutdown(deadline_s)
         for signal in Signal:
             self.receiver.publish(signal, None)
-        self.sockets.close()
+        self.sockets.release()
 
     @property
     def grpc(self) -> Address:
