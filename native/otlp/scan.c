@@ -34,6 +34,11 @@ static bool fail(scan *s, const uint8_t *pos, ss_status code, const char *reason
     return ss_check_fail(&s->check, pos, code, reason);
 }
 
+/* A length prefix and its bytes; at is what a fault is told of. */
+static inline bool read_body(scan *s, ss_reader *reader, const uint8_t *at, ss_reader *body) {
+    return ss_read_bytes(reader, body) || fail(s, at, SS_ERR_MALFORMED, SS_REASON_LENGTH);
+}
+
 /* ---------------------------------------------------------------- containers */
 
 /* Open a node for a message that was just read. Returns its index, SS_NO_INDEX: out of memory. */
@@ -103,8 +108,8 @@ static inline __attribute__((always_inline)) bool read_id(scan *s, ss_reader *re
                                                           const char *reason) {
     const uint8_t *at = reader->pos;
     ss_reader value;
-    if (!ss_read_bytes(reader, &value)) {
-        return fail(s, at, SS_ERR_MALFORMED, SS_REASON_LENGTH);
+    if (!read_body(s, reader, at, &value)) {
+        return false;
     }
     size_t length = (size_t)(value.end - value.pos);
     if (__builtin_expect(length == size, 1)) {
@@ -118,8 +123,8 @@ static inline __attribute__((always_inline)) bool read_id(scan *s, ss_reader *re
 static bool read_span_event(scan *s, ss_reader *reader, uint8_t *marks) {
     ss_reader event;
     const uint8_t *at = reader->pos;
-    if (!ss_read_bytes(reader, &event)) {
-        return fail(s, at, SS_ERR_MALFORMED, SS_REASON_LENGTH);
+    if (!read_body(s, reader, at, &event)) {
+        return false;
     }
     while (event.pos < event.end) {
         const uint8_t *tag_at = event.pos;
@@ -130,8 +135,8 @@ static bool read_span_event(scan *s, ss_reader *reader, uint8_t *marks) {
         ss_reader value;
         switch (tag) {
         case TAG(SS_SPAN_EVENT_NAME, SS_WIRE_BYTES):
-            if (!ss_read_bytes(&event, &value)) {
-                return fail(s, tag_at, SS_ERR_MALFORMED, SS_REASON_LENGTH);
+            if (!read_body(s, &event, tag_at, &value)) {
+                return false;
             }
             if (value.end - value.pos == 9 && memcmp(value.pos, "exception", 9) == 0) {
                 *marks |= SS_MARK_EXCEPTION;
@@ -154,8 +159,8 @@ static bool read_span_event(scan *s, ss_reader *reader, uint8_t *marks) {
 static bool read_span_status(scan *s, ss_reader *reader, int32_t *code) {
     ss_reader status;
     const uint8_t *at = reader->pos;
-    if (!ss_read_bytes(reader, &status)) {
-        return fail(s, at, SS_ERR_MALFORMED, SS_REASON_LENGTH);
+    if (!read_body(s, reader, at, &status)) {
+        return false;
     }
     while (status.pos < status.end) {
         const uint8_t *tag_at = status.pos;
@@ -257,8 +262,8 @@ static bool read_attributes(scan *s, ss_reader *reader, const uint8_t *tag_at, u
 
 static bool read_text(scan *s, ss_reader *reader, const uint8_t *tag_at, uint32_t *offset, uint32_t *length) {
     ss_reader value;
-    if (!ss_read_bytes(reader, &value)) {
-        return fail(s, tag_at, SS_ERR_MALFORMED, SS_REASON_LENGTH);
+    if (!read_body(s, reader, tag_at, &value)) {
+        return false;
     }
     *offset = offset_of(s, value.pos);
     *length = (uint32_t)(value.end - value.pos);
@@ -526,8 +531,8 @@ static bool scan_data(scan *s, uint32_t parent, const point_shape *shape, const 
             return false;
         }
         if (tag == TAG(SS_SUM_DATA_POINTS, SS_WIRE_BYTES)) {
-            if (!ss_read_bytes(&body, &point)) {
-                return fail(s, tag_at, SS_ERR_MALFORMED, SS_REASON_LENGTH);
+            if (!read_body(s, &body, tag_at, &point)) {
+                return false;
             }
             if (!scan_data_point(s, node, shape, tag_at, point)) {
                 return false;
@@ -557,8 +562,8 @@ static bool scan_metric(scan *s, uint32_t parent, const uint8_t *tag_start, cons
         if (shape) {
             const uint8_t *tag_behind = body.pos;
             ss_reader data;
-            if (!ss_read_bytes(&body, &data)) {
-                return fail(s, tag_at, SS_ERR_MALFORMED, SS_REASON_LENGTH);
+            if (!read_body(s, &body, tag_at, &data)) {
+                return false;
             }
             if (!scan_data(s, node, shape, tag_at, tag_behind, data)) {
                 return false;
@@ -640,8 +645,7 @@ static bool scan_container(scan *s, uint32_t parent, uint32_t level, const uint8
             ok = ss_check_field(&s->check, &body, tag, tag_at, shape->check, 1);
         } else {
             const uint8_t *tag_behind = body.pos;
-            ok = ss_read_bytes(&body, &child) ? scan_child(s, node, level, tag_at, tag_behind, child)
-                                              : fail(s, tag_at, SS_ERR_MALFORMED, SS_REASON_LENGTH);
+            ok = read_body(s, &body, tag_at, &child) && scan_child(s, node, level, tag_at, tag_behind, child);
         }
         if (!ok) {
             return false;
