@@ -275,7 +275,8 @@ class Receiver:
             raise StartError(self._settings.id, str(error)) from error
         except ModuleNotFoundError as error:
             raise StartError(
-                self._settings.id, f"the portable transport needs {error.name}: install spansieve[grpcio]"
+                self._settings.id,
+                f"the portable transport needs the module {error.name!r}: install spansieve[grpcio]",
             ) from error
         self._transport = transport
         for protocol, address in self._addresses.items():
