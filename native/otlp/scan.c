@@ -36,7 +36,11 @@ static bool fail(scan *s, const uint8_t *pos, ss_status code, const char *reason
 
 /* A length prefix and its bytes; at is what a fault is told of. */
 static inline bool read_body(scan *s, ss_reader *reader, const uint8_t *at, ss_reader *body) {
-    return ss_read_bytes(reader, body) || fail(s, at, SS_ERR_MALFORMED, SS_REASON_LENGTH);
+    if (ss_read_bytes(reader, body)) {
+        return true;
+    }
+    fail(s, at, SS_ERR_MALFORMED, SS_REASON_LENGTH);
+    return false; /* as the compiler sees it, too: body is set where this is true */
 }
 
 /* ---------------------------------------------------------------- containers */
