@@ -338,11 +338,7 @@ def text_of(value: Any) -> bytes:
     if isinstance(value, bool):
         return str(value).lower().encode()
     if isinstance(value, float):
-        return (
-            b"json: unsupported value: NaN"
-            if math.isnan(value)
-            else f"{value:.15g}".replace("e-0", "e-").encode()
-        )
+        return b"NaN" if math.isnan(value) else f"{value:.15g}".replace("e-0", "e-").encode()
     return b"" if value is None else str(value).encode()
 
 
