@@ -133,12 +133,9 @@ static void test_encodings(void) {
     static const struct {
         const char *name;
         ss_encoding encoding;
-    } known[] = {{"gzip", SS_ENCODING_GZIP},
-                 {"zstd", SS_ENCODING_ZSTD},
-                 {"zlib", SS_ENCODING_ZLIB},
-                 {"deflate", SS_ENCODING_ZLIB},
-                 {"snappy", SS_ENCODING_SNAPPY},
-                 {"x-snappy-framed", SS_ENCODING_SNAPPY_FRAMED}};
+    } known[] = {{"gzip", SS_ENCODING_GZIP},     {"zstd", SS_ENCODING_ZSTD},
+                 {"zlib", SS_ENCODING_ZLIB},     {"deflate", SS_ENCODING_ZLIB},
+                 {"snappy", SS_ENCODING_SNAPPY}, {"x-snappy-framed", SS_ENCODING_SNAPPY_FRAMED}};
     fixture f;
     fixture_start(&f, SS_TRANSPORT_HTTP);
     ss_codec *codec = ss_codec_new();
