@@ -17,7 +17,7 @@ C_FILES := $(shell find native tests bench -name '*.[ch]')
 NATIVE := $(shell find native proto -name '*.[ch]' -o -name CMakeLists.txt -o -name '*.py')
 PYTHON_FILES := collector deploy tests bench proto
 
-.PHONY: build demo test test-native test-python test-asan lint format bench fuzz clean
+.PHONY: build demo test test-native test-python test-asan interop lint format bench fuzz clean
 
 demo: build
 	@$(BIN)/python -m deploy.demo --seconds $(SECONDS)
@@ -88,6 +88,12 @@ test-asan: $(ASAN)/.built
 	@echo "testing over sockets with ASan and UBSan ..."
 	@LD_PRELOAD=$$($(CC) -print-file-name=libasan.so) PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0 \
 		$(ASAN)/bin/python -m pytest -q -p no:cacheprovider tests/integration tests/conformance -k "not grpcio"
+
+# The real Collector, built with its own builder, side by side with spansieve: `make interop COLLECTOR=v0.165.0` for
+# another release than the newest.
+interop: build
+	@binary=$$(tests/interop/build_collector.sh $(CURDIR)/$(BUILD)/collector $(COLLECTOR)) && \
+		SPANSIEVE_INTEROP_COLLECTOR=$$binary $(BIN)/python -m pytest -q tests/interop
 
 # -------------------------------------------------------------------------------------------------------------- lint
 

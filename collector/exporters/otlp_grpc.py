@@ -253,7 +253,9 @@ class OtlpGrpc:
             )
 
     def _export(self, compression: Compression, request: Request, limit_s: float | None) -> ExportResult:
-        message = self._compressor.compress(compression.value, request.view)
+        # Over HTTP "snappy" is a raw block; over gRPC it is the framed format.
+        encoding = "x-snappy-framed" if compression is Compression.SNAPPY else compression.value
+        message = self._compressor.compress(encoding, request.view)
         return self._client.export(self._signal, compression.value, message, limit_s)
 
 

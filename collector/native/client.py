@@ -14,7 +14,7 @@ _ENCODINGS = {
     "none": lib.SS_ENCODING_IDENTITY,
     "gzip": lib.SS_ENCODING_GZIP,
     "zstd": lib.SS_ENCODING_ZSTD,
-    "snappy": lib.SS_ENCODING_SNAPPY,
+    "snappy": lib.SS_ENCODING_SNAPPY_FRAMED,
 }
 _NO_LIMIT = 2**64 - 1
 

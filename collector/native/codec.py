@@ -10,13 +10,14 @@ from collector.native.library import ffi, lib
 
 
 class Encoding(enum.StrEnum):
-    """The encodings of `ss_encoding`, under the names that gRPC and HTTP headers use."""
+    """The encodings of `ss_encoding`, under the names that HTTP headers use."""
 
     IDENTITY = "identity"
     GZIP = "gzip"
     ZSTD = "zstd"
     SNAPPY = "snappy"
     ZLIB = "zlib"
+    SNAPPY_FRAMED = "x-snappy-framed"
 
     @property
     def is_available(self) -> bool:
@@ -30,6 +31,7 @@ _NUMBERS: dict[str, int] = {
     "zstd": lib.SS_ENCODING_ZSTD,
     "snappy": lib.SS_ENCODING_SNAPPY,
     "zlib": lib.SS_ENCODING_ZLIB,
+    "x-snappy-framed": lib.SS_ENCODING_SNAPPY_FRAMED,
 }
 
 

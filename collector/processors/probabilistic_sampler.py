@@ -27,13 +27,16 @@ _MODES = {
 _TRACE_ID = "traceID"
 _PRECISION_MAX = 14
 
+# The Collector renames the one of spans, and has both names for a while.
 SAMPLED = {
-    signal: Instrument(
-        f"otelcol_processor_probabilistic_sampler_count_{signal.value}_sampled",
-        "counter",
-        f"Count of {signal.value} that were sampled or not.",
+    signal: [
+        Instrument(f"otelcol_processor_probabilistic_sampler_count_{name}", "counter", description)
+        for name in names
+    ]
+    for signal, names, description in (
+        (Signal.TRACES, ("traces_sampled", "spans_processed"), "Count of spans that were sampled or not."),
+        (Signal.LOGS, ("logs_sampled",), "Count of logs that were sampled or not."),
     )
-    for signal in (Signal.TRACES, Signal.LOGS)
 }
 ERRORS = Instrument(
     "spansieve_processor_sampling_errors",
@@ -160,7 +163,8 @@ class ProbabilisticSampler:
             if items:
                 name = self._attribute if policy is Policy.ATTRIBUTE else policy.name.lower()
                 labels = (*self._own, ("policy", name), ("sampled", str(sampled).lower()))
-                yield Sample(SAMPLED[self._signal], labels, items)
+                for instrument in SAMPLED[self._signal]:
+                    yield Sample(instrument, labels, items)
         signal = ("otel_signal", self._signal.value)
         yield Sample(DROPPED_ITEMS, (*self._own, ("rule", "sampled_out"), signal), dropped)
         for error, items in self.op.errors():

@@ -36,12 +36,13 @@ if TYPE_CHECKING:
 _PROTOBUF = "application/x-protobuf"
 _JSON = "application/json"
 _ENCODINGS = {
+    "identity": "identity",
     "gzip": "gzip",
     "zstd": "zstd",
     "zlib": "zlib",
     "deflate": "zlib",
     "snappy": "snappy",
-    "x-snappy-framed": "snappy",
+    "x-snappy-framed": "x-snappy-framed",
 }
 _TOO_LARGE = "http: request body too large"
 _LINE_MAX = 65536

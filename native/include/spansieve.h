@@ -462,8 +462,9 @@ typedef enum ss_encoding {
     SS_ENCODING_IDENTITY = 0,
     SS_ENCODING_GZIP,
     SS_ENCODING_ZSTD,
-    SS_ENCODING_SNAPPY, /* raw block format; framed is recognised on the way in */
-    SS_ENCODING_ZLIB,   /* HTTP "deflate" and "zlib": RFC 1950 */
+    SS_ENCODING_SNAPPY,        /* raw block format; framed is recognised on the way in */
+    SS_ENCODING_ZLIB,          /* HTTP "deflate" and "zlib": RFC 1950 */
+    SS_ENCODING_SNAPPY_FRAMED, /* gRPC "snappy", HTTP "x-snappy-framed"; a raw block is recognised on the way in */
     SS_N_ENCODINGS
 } ss_encoding;
 

@@ -36,8 +36,8 @@ static const char *const paths[SS_N_SIGNALS] = {
 
 static const char *const encoding_names[SS_N_ENCODINGS] = {
     [SS_ENCODING_IDENTITY] = NULL, /* the absent header */
-    [SS_ENCODING_GZIP] = "gzip",     [SS_ENCODING_ZSTD] = "zstd",
-    [SS_ENCODING_SNAPPY] = "snappy", [SS_ENCODING_ZLIB] = "deflate",
+    [SS_ENCODING_GZIP] = "gzip",    [SS_ENCODING_ZSTD] = "zstd",
+    [SS_ENCODING_ZLIB] = "deflate", [SS_ENCODING_SNAPPY_FRAMED] = "snappy",
 };
 
 static bool is_current(const ss_client_session *session, int32_t stream_id) {

@@ -52,7 +52,8 @@ bool ss_encoding_is_available(ss_encoding encoding) {
     case SS_ENCODING_GZIP:
     case SS_ENCODING_ZSTD:
     case SS_ENCODING_ZLIB: return true;
-    case SS_ENCODING_SNAPPY: return ss_snappy_is_available();
+    case SS_ENCODING_SNAPPY:
+    case SS_ENCODING_SNAPPY_FRAMED: return ss_snappy_is_available();
     case SS_N_ENCODINGS: break;
     }
     return false;
@@ -189,6 +190,8 @@ ss_status ss_compress(ss_codec *codec, ss_encoding encoding, int level, const ui
         }
         return zstd_compress_bytes(codec, level, bytes, length, out);
     case SS_ENCODING_SNAPPY: return level ? SS_ERR_ARGUMENT : ss_snappy_compress(&codec->snappy, bytes, length, out);
+    case SS_ENCODING_SNAPPY_FRAMED:
+        return level ? SS_ERR_ARGUMENT : ss_snappy_compress_framed(&codec->snappy, bytes, length, out);
     case SS_N_ENCODINGS: break;
     }
     return SS_ERR_UNSUPPORTED;
@@ -367,7 +370,8 @@ static ss_status decompress(ss_codec *codec, ss_encoding encoding, const uint8_t
         return inflate_stream(codec, encoding, bytes, length, max_length, out, error);
     case SS_ENCODING_ZLIB: return inflate_stream(codec, encoding, bytes, length, max_length, out, error);
     case SS_ENCODING_ZSTD: return unpack_zstd(codec, bytes, length, max_length, out, error);
-    case SS_ENCODING_SNAPPY: return ss_snappy_decompress(&codec->snappy, bytes, length, max_length, out, error);
+    case SS_ENCODING_SNAPPY:
+    case SS_ENCODING_SNAPPY_FRAMED: return ss_snappy_decompress(&codec->snappy, bytes, length, max_length, out, error);
     case SS_N_ENCODINGS: break;
     }
     return fail(error, SS_ERR_UNSUPPORTED, 0, "encoding is not available");

@@ -78,6 +78,60 @@ ss_status ss_snappy_compress(ss_snappy *snappy, const uint8_t *bytes, size_t len
     return SS_OK;
 }
 
+/* CRC-32C, four bits a step: the framed format is rare, and a table of 16 entries needs no initialisation. */
+static uint32_t crc32c(const uint8_t *bytes, size_t length) {
+    static const uint32_t steps[16] = {0x00000000, 0x105ec76f, 0x20bd8ede, 0x30e349b1, 0x417b1dbc, 0x5125dad3,
+                                       0x61c69362, 0x7198540d, 0x82f63b78, 0x92a8fc17, 0xa24bb5a6, 0xb21572c9,
+                                       0xc38d26c4, 0xd3d3e1ab, 0xe330a81a, 0xf36e6f75};
+    uint32_t crc = 0xffffffff;
+    for (size_t i = 0; i < length; i++) {
+        crc ^= bytes[i];
+        crc = (crc >> 4) ^ steps[crc & 15];
+        crc = (crc >> 4) ^ steps[crc & 15];
+    }
+    return ~crc;
+}
+
+/* The checksum of the framed format: masked, so that a checksum of data with checksums in it stays a good one. */
+static uint32_t masked_checksum(const uint8_t *content, size_t length) {
+    uint32_t crc = crc32c(content, length);
+    return ((crc >> 15) | (crc << 17)) + 0xa282ead8;
+}
+
+static void put_little_endian(uint8_t *at, size_t n_bytes, uint32_t value) {
+    for (size_t i = 0; i < n_bytes; i++) {
+        at[i] = (uint8_t)(value >> 8 * i);
+    }
+}
+
+ss_status ss_snappy_compress_framed(ss_snappy *snappy, const uint8_t *bytes, size_t length, ss_buffer *out) {
+    ss_status status = load(snappy);
+    if (status != SS_OK) {
+        return status;
+    }
+    size_t start = out->length;
+    status = ss_buffer_append(out, identifier, sizeof identifier);
+    for (size_t pos = 0; pos < length && status == SS_OK; pos += CHUNK_MAX_BYTES) {
+        size_t size = length - pos < CHUNK_MAX_BYTES ? length - pos : CHUNK_MAX_BYTES;
+        uint8_t head[CHUNK_HEADER_BYTES + CHECKSUM_BYTES] = {CHUNK_COMPRESSED};
+        put_little_endian(head + CHUNK_HEADER_BYTES, CHECKSUM_BYTES, masked_checksum(bytes + pos, size));
+        size_t chunk = out->length;
+        status = ss_buffer_append(out, head, sizeof head);
+        if (status == SS_OK) {
+            status = ss_snappy_compress(snappy, bytes + pos, size, out);
+        }
+        if (status == SS_OK) {
+            /* At worst it has grown by a sixth: three bytes hold the size. */
+            size_t packed = out->length - chunk - CHUNK_HEADER_BYTES;
+            put_little_endian(out->data + chunk + 1, CHUNK_HEADER_BYTES - 1, (uint32_t)packed);
+        }
+    }
+    if (status != SS_OK) {
+        out->length = start;
+    }
+    return status;
+}
+
 static ss_status unpack_block(const ss_snappy *snappy, const uint8_t *bytes, size_t length, size_t room, ss_buffer *out,
                               ss_error *error, size_t offset) {
     size_t size;
@@ -97,28 +151,6 @@ static ss_status unpack_block(const ss_snappy *snappy, const uint8_t *bytes, siz
     }
     out->length += size;
     return SS_OK;
-}
-
-/* CRC-32C, four bits a step: the framed format is rare, and a table of 16 entries needs no initialisation. */
-static uint32_t crc32c(const uint8_t *bytes, size_t length) {
-    static const uint32_t steps[16] = {0x00000000, 0x105ec76f, 0x20bd8ede, 0x30e349b1, 0x417b1dbc, 0x5125dad3,
-                                       0x61c69362, 0x7198540d, 0x82f63b78, 0x92a8fc17, 0xa24bb5a6, 0xb21572c9,
-                                       0xc38d26c4, 0xd3d3e1ab, 0xe330a81a, 0xf36e6f75};
-    uint32_t crc = 0xffffffff;
-    for (size_t i = 0; i < length; i++) {
-        crc ^= bytes[i];
-        crc = (crc >> 4) ^ steps[crc & 15];
-        crc = (crc >> 4) ^ steps[crc & 15];
-    }
-    return ~crc;
-}
-
-static bool checksum_matches(const uint8_t *stated, const uint8_t *content, size_t length) {
-    uint32_t crc = crc32c(content, length);
-    uint32_t masked = ((crc >> 15) | (crc << 17)) + 0xa282ead8;
-    uint32_t expected =
-        (uint32_t)stated[0] | (uint32_t)stated[1] << 8 | (uint32_t)stated[2] << 16 | (uint32_t)stated[3] << 24;
-    return masked == expected;
 }
 
 static ss_status unpack_frames(const ss_snappy *snappy, const uint8_t *bytes, size_t length, size_t max_length,
@@ -155,7 +187,9 @@ static ss_status unpack_frames(const ss_snappy *snappy, const uint8_t *bytes, si
             if (status != SS_OK) {
                 return status;
             }
-            if (!checksum_matches(body, out->data + before, out->length - before)) {
+            uint32_t stated =
+                (uint32_t)body[0] | (uint32_t)body[1] << 8 | (uint32_t)body[2] << 16 | (uint32_t)body[3] << 24;
+            if (stated != masked_checksum(out->data + before, out->length - before)) {
                 return fail(error, SS_ERR_MALFORMED, pos, "snappy checksum does not match");
             }
         } else if (type == CHUNK_IDENTIFIER) {
@@ -193,6 +227,11 @@ bool ss_snappy_is_available(void) {
 }
 
 ss_status ss_snappy_compress(ss_snappy *snappy, const uint8_t *bytes, size_t length, ss_buffer *out) {
+    (void)snappy, (void)bytes, (void)length, (void)out;
+    return SS_ERR_UNSUPPORTED;
+}
+
+ss_status ss_snappy_compress_framed(ss_snappy *snappy, const uint8_t *bytes, size_t length, ss_buffer *out) {
     (void)snappy, (void)bytes, (void)length, (void)out;
     return SS_ERR_UNSUPPORTED;
 }

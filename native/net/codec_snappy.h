@@ -1,5 +1,5 @@
 /*
- * Snappy: the raw block format both ways, the framed format on the way in.
+ * Snappy: the raw block format and the framed format.
  *
  * The library is loaded when it is first needed: it brings the C++ runtime along, a megabyte that collectors whose
  * peers never send snappy do not pay.
@@ -24,6 +24,8 @@ void ss_snappy_release(ss_snappy *snappy);
 bool ss_snappy_is_available(void);
 /* Appends one raw block. */
 ss_status ss_snappy_compress(ss_snappy *snappy, const uint8_t *bytes, size_t length, ss_buffer *out);
+/* Appends a framed stream. */
+ss_status ss_snappy_compress_framed(ss_snappy *snappy, const uint8_t *bytes, size_t length, ss_buffer *out);
 /* Appends the content of a raw block, or of a framed stream where bytes begin with the stream identifier. */
 ss_status ss_snappy_decompress(ss_snappy *snappy, const uint8_t *bytes, size_t length, size_t max_length,
                                ss_buffer *out, ss_error *error);

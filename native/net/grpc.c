@@ -83,7 +83,7 @@ bool ss_grpc_find_encoding(const uint8_t *name, size_t length, ss_encoding *enco
     } known[] = {{"identity", SS_ENCODING_IDENTITY},
                  {"gzip", SS_ENCODING_GZIP},
                  {"zstd", SS_ENCODING_ZSTD},
-                 {"snappy", SS_ENCODING_SNAPPY}};
+                 {"snappy", SS_ENCODING_SNAPPY_FRAMED}};
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         if (length == strlen(known[i].name) && memcmp(name, known[i].name, length) == 0) {
             *encoding = known[i].encoding;
@@ -94,7 +94,7 @@ bool ss_grpc_find_encoding(const uint8_t *name, size_t length, ss_encoding *enco
 }
 
 const char *ss_grpc_accept_encoding(void) {
-    return ss_encoding_is_available(SS_ENCODING_SNAPPY) ? "identity,gzip,zstd,snappy" : "identity,gzip,zstd";
+    return ss_encoding_is_available(SS_ENCODING_SNAPPY_FRAMED) ? "identity,gzip,zstd,snappy" : "identity,gzip,zstd";
 }
 
 bool ss_grpc_check_prefix(const uint8_t prefix[SS_GRPC_PREFIX_BYTES], ss_encoding encoding, size_t max_message_bytes,

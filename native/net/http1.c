@@ -202,13 +202,10 @@ static bool find_encoding(http1 *connection) {
     static const struct {
         const char *name;
         ss_encoding encoding;
-    } known[] = {{"", SS_ENCODING_IDENTITY},
-                 {"gzip", SS_ENCODING_GZIP},
-                 {"zstd", SS_ENCODING_ZSTD},
-                 {"zlib", SS_ENCODING_ZLIB},
-                 {"deflate", SS_ENCODING_ZLIB},
-                 {"snappy", SS_ENCODING_SNAPPY},
-                 {"x-snappy-framed", SS_ENCODING_SNAPPY}};
+    } known[] = {{"", SS_ENCODING_IDENTITY},     {"identity", SS_ENCODING_IDENTITY},
+                 {"gzip", SS_ENCODING_GZIP},     {"zstd", SS_ENCODING_ZSTD},
+                 {"zlib", SS_ENCODING_ZLIB},     {"deflate", SS_ENCODING_ZLIB},
+                 {"snappy", SS_ENCODING_SNAPPY}, {"x-snappy-framed", SS_ENCODING_SNAPPY_FRAMED}};
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         if (text_is(&connection->content_encoding, known[i].name)) {
             connection->encoding = known[i].encoding;

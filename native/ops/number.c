@@ -120,8 +120,8 @@ bool ss_number_parse(const uint8_t *text, size_t length, double *value) {
 
 size_t ss_number_format(double value, char out[SS_NUMBER_FORMAT_MAX]) {
     if (isnan(value) || isinf(value)) {
-        const char *name = isnan(value) ? "NaN" : value > 0 ? "+Inf" : "-Inf";
-        return (size_t)snprintf(out, SS_NUMBER_FORMAT_MAX, "json: unsupported value: %s", name);
+        const char *name = isnan(value) ? "NaN" : value > 0 ? "Infinity" : "-Infinity";
+        return (size_t)snprintf(out, SS_NUMBER_FORMAT_MAX, "%s", name);
     }
     /* The fewest digits that read back; whatever the locale puts for the point is skipped over. */
     char text[SS_NUMBER_FORMAT_MAX];

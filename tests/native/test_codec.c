@@ -7,8 +7,8 @@
 #include <zlib.h>
 #include <zstd.h>
 
-static const ss_encoding all[] = {SS_ENCODING_IDENTITY, SS_ENCODING_GZIP, SS_ENCODING_ZSTD, SS_ENCODING_SNAPPY,
-                                  SS_ENCODING_ZLIB};
+static const ss_encoding all[] = {SS_ENCODING_IDENTITY, SS_ENCODING_GZIP, SS_ENCODING_ZSTD,
+                                  SS_ENCODING_SNAPPY,   SS_ENCODING_ZLIB, SS_ENCODING_SNAPPY_FRAMED};
 enum { N_ALL = sizeof all / sizeof all[0], LARGE = 300000 };
 
 /* Compressible, but not trivially. */
@@ -25,7 +25,7 @@ static uint8_t *sample(size_t length) {
 static void test_round_trips(ss_codec *codec) {
     static const size_t lengths[] = {0, 1, 100, 4096, LARGE};
     for (size_t e = 0; e < N_ALL; e++) {
-        CHECK(ss_encoding_is_available(all[e]) || all[e] == SS_ENCODING_SNAPPY);
+        CHECK(ss_encoding_is_available(all[e]) || all[e] == SS_ENCODING_SNAPPY || all[e] == SS_ENCODING_SNAPPY_FRAMED);
         for (size_t i = 0; ss_encoding_is_available(all[e]) && i < sizeof lengths / sizeof lengths[0]; i++) {
             uint8_t *bytes = sample(lengths[i]);
             ss_buffer packed = {0}, out = {0};
@@ -50,7 +50,7 @@ static void test_round_trips(ss_codec *codec) {
 }
 
 static void test_truncations_fail(ss_codec *codec) {
-    enum { LENGTH = 700 };
+    enum { LENGTH = 700, SNAPPY_IDENTIFIER_BYTES = 10 };
     uint8_t *bytes = sample(LENGTH);
     for (size_t e = 1; e < N_ALL; e++) {
         if (!ss_encoding_is_available(all[e])) {
@@ -59,6 +59,9 @@ static void test_truncations_fail(ss_codec *codec) {
         ss_buffer packed = {0}, out = {0};
         CHECK_EQUAL(SS_OK, ss_compress(codec, all[e], 0, bytes, LENGTH, &packed));
         for (size_t length = 0; length < packed.length; length++) {
+            if (all[e] == SS_ENCODING_SNAPPY_FRAMED && length == SNAPPY_IDENTIFIER_BYTES) {
+                continue; /* a whole stream, of nothing */
+            }
             uint8_t *exact = malloc(length ? length : 1); /* so that a read past the end shows */
             memcpy(exact, packed.data, length);
             ss_error error = {0};
@@ -218,6 +221,14 @@ static void test_framed_snappy(ss_codec *codec) {
     out.length = 0;
     CHECK_EQUAL(SS_OK, ss_decompress(codec, SS_ENCODING_SNAPPY, stream.data, stream.length, 9, &out, NULL));
     CHECK(out.length == 9 && memcmp(out.data, "123456789", 9) == 0);
+    /* What is framed here: identifier, then chunks of 64 KiB of content with their checksums. */
+    stream.length = 0;
+    CHECK_EQUAL(SS_OK, ss_compress(codec, SS_ENCODING_SNAPPY_FRAMED, 0, (const uint8_t *)"123456789", 9, &stream));
+    CHECK_EQUAL(sizeof header + 10 + 4 + block.length, stream.length);
+    CHECK(memcmp(stream.data, framed, 10) == 0 && memcmp(stream.data + 10, header, sizeof header) == 0);
+    CHECK(memcmp(stream.data + 14, framed + CRC_AT, 4) == 0);
+    CHECK(memcmp(stream.data + 18, block.data, block.length) == 0);
+    CHECK_EQUAL(SS_ERR_ARGUMENT, ss_compress(codec, SS_ENCODING_SNAPPY_FRAMED, 1, framed, 9, &stream));
     ss_buffer_free(&block);
     ss_buffer_free(&stream);
     ss_buffer_free(&out);

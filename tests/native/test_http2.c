@@ -288,7 +288,7 @@ static void test_encodings(void) {
     static const struct {
         const char *name;
         ss_encoding encoding;
-    } known[] = {{"gzip", SS_ENCODING_GZIP}, {"zstd", SS_ENCODING_ZSTD}, {"snappy", SS_ENCODING_SNAPPY}};
+    } known[] = {{"gzip", SS_ENCODING_GZIP}, {"zstd", SS_ENCODING_ZSTD}, {"snappy", SS_ENCODING_SNAPPY_FRAMED}};
     client *c = client_new();
     ss_codec *codec = ss_codec_new();
     uint8_t message[5000] = {1, 2, 3};

@@ -237,9 +237,9 @@ static void test_number_format(void) {
     check_format(5e-324, "5e-324");
     check_format(1.7976931348623157e308, "1.7976931348623157e+308");
     check_format(1.0 / 3, "0.3333333333333333");
-    check_format(NAN, "json: unsupported value: NaN");
-    check_format(INFINITY, "json: unsupported value: +Inf");
-    check_format(-INFINITY, "json: unsupported value: -Inf");
+    check_format(NAN, "NaN");
+    check_format(INFINITY, "Infinity");
+    check_format(-INFINITY, "-Infinity");
 }
 
 int main(void) {

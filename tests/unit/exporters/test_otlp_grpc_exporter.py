@@ -25,6 +25,7 @@ from collector.exporters.otlp_grpc import (
 )
 from collector.ids import Signal
 from collector.native.client import Client, ExportResult
+from collector.native.codec import Codec
 from tests.unit.exporterhelper.support import (
     Recorder,
     logs,
@@ -146,6 +147,30 @@ def test_gzip_is_understood(server: Server) -> None:
     sampled = made.values()
     assert sampled["spansieve_exporter_sent_bytes"] < len(request) / 2
     assert sampled["spansieve_exporter_uncompressed_bytes"] == len(request)
+
+
+def test_snappy_over_grpc_is_framed() -> None:
+    """The Collector and its kind read the framed format under this name, as gRPC's Go encoders write it."""
+    sent: list[tuple[str, bytes]] = []
+
+    class Recording:
+        def export(
+            self, signal: Signal, compression: str, message: bytes, limit_s: float | None
+        ) -> ExportResult:
+            sent.append((compression, bytes(message)))
+            return ExportResult(None, 0, "", None, 0, "", len(message))
+
+        def close(self) -> None:
+            """Nothing to close."""
+
+    made = Scene(1, compression=Compression.SNAPPY)
+    made.exporter._client = Recording()  # type: ignore[assignment]
+    made.push(traces(3))
+    wait_until(lambda: sent)
+    made.exporter.shutdown(5)
+    assert "snappy" == sent[0][0]
+    assert sent[0][1].startswith(b"\xff\x06\0\0sNaPpY")
+    assert traces(3) == Codec().decompress("x-snappy-framed", sent[0][1], 1 << 20)
 
 
 def test_unknown_compression_falls_back_and_is_remembered(server: Server) -> None:

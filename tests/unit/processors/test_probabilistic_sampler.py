@@ -338,11 +338,7 @@ def text_of(value: Any) -> bytes:
     if isinstance(value, bool):
         return str(value).lower().encode()
     if isinstance(value, float):
-        return (
-            b"json: unsupported value: NaN"
-            if math.isnan(value)
-            else f"{value:.15g}".replace("e-0", "e-").encode()
-        )
+        return b"NaN" if math.isnan(value) else f"{value:.15g}".replace("e-0", "e-").encode()
     return b"" if value is None else str(value).encode()
 
 
@@ -615,18 +611,21 @@ class TestSamples:
         harness.run(span_of(FOUR[0]), span_of("00" * 16), span_of(D, "ot=th:8"), span_of(D, "?"))
         own = ("processor", "probabilistic_sampler/0")
         signal = ("otel_signal", "traces")
-        name = "otelcol_processor_probabilistic_sampler_count_traces_sampled"
+        prefix = "otelcol_processor_probabilistic_sampler_count"
         kept = len(Harness(Config(sampling_percentage=50)).run(span_of(FOUR[0])))
+        decisions = {("trace_id_hash", "false"): 3 - kept, ("missing_randomness", "false"): 1}
+        if kept:
+            decisions["trace_id_hash", "true"] = 1
         expected = {
-            (name, (own, ("policy", "trace_id_hash"), ("sampled", "false")), 3 - kept),
-            (name, (own, ("policy", "missing_randomness"), ("sampled", "false")), 1),
+            (f"{prefix}_{name}", (own, ("policy", policy), ("sampled", sampled)), count)
+            for name in ("traces_sampled", "spans_processed")
+            for (policy, sampled), count in decisions.items()
+        } | {
             ("spansieve_processor_dropped_items", (own, ("rule", "sampled_out"), signal), 4 - kept),
             ("spansieve_processor_sampling_errors", (own, ("error", "missing_randomness"), signal), 1),
             ("spansieve_processor_sampling_errors", (own, ("error", "threshold_in_use"), signal), 1),
             ("spansieve_processor_sampling_errors", (own, ("error", "invalid_syntax"), signal), 1),
         }
-        if kept:
-            expected.add((name, (own, ("policy", "trace_id_hash"), ("sampled", "true")), 1))
         actual = {(s.instrument.name, s.labels, int(s.value)) for s in harness.processors[0].samples()}
         assert expected == actual
 
