@@ -156,6 +156,9 @@ static ss_status unpack_block(const ss_snappy *snappy, const uint8_t *bytes, siz
 static ss_status unpack_frames(const ss_snappy *snappy, const uint8_t *bytes, size_t length, size_t max_length,
                                ss_buffer *out, ss_error *error) {
     size_t start = out->length;
+    if (ss_buffer_reserve(out, 0) != SS_OK) { /* even an empty chunk has its checksum, over bytes at out->data */
+        return fail(error, SS_ERR_NO_MEMORY, 0, "no memory for the decompressed bytes");
+    }
     for (size_t pos = 0; pos < length;) {
         if (length - pos < CHUNK_HEADER_BYTES) {
             return fail(error, SS_ERR_MALFORMED, pos, "incomplete snappy chunk");
