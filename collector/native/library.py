@@ -2,15 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import sys
-
-_flags = sys.getdlopenflags()
-sys.setdlopenflags(os.RTLD_LAZY)
-try:
-    from collector.native._spansieve import ffi, lib
-finally:
-    sys.setdlopenflags(_flags)
+from collector.native._spansieve import ffi, lib
 
 __all__ = ["ffi", "has_net", "lib"]
 
