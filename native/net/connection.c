@@ -27,6 +27,10 @@ void ss_scratch_release(ss_scratch *scratch) {
     }
 }
 
+void ss_count_stranger(ss_connection *connection, ss_stranger stranger) {
+    ss_count(&connection->scratch->stats.misdirected[connection->listener->config.transport][stranger], 1);
+}
+
 void ss_scratch_trim(ss_scratch *scratch) {
     if (scratch->inflated.capacity > SS_KEPT_SCRATCH_BYTES) {
         ss_buffer_free(&scratch->inflated);

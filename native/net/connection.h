@@ -38,7 +38,8 @@ typedef struct ss_service {
 } ss_service;
 
 typedef struct ss_listener {
-    ss_listener_config config; /* fd: our dup; paths: owned */
+    ss_listener_config config; /* fd: our dup; paths and response_headers: owned; cors: not to be used */
+    struct ss_cors *cors;      /* NULL: no CORS */
     uint32_t n_connections;    /* atomic */
 } ss_listener;
 
@@ -133,7 +134,6 @@ struct ss_connection {
     int fd;
     uint32_t events; /* registered with epoll */
     ss_connection_state state;
-    uint64_t active_ns; /* when bytes last moved */
     uint64_t close_by_ns;
     ss_connection *previous, *next;
 };
@@ -142,6 +142,11 @@ struct ss_connection {
 ss_connection *ss_http2_new(ss_scratch *scratch, ss_listener *listener);
 ss_connection *ss_http1_new(ss_scratch *scratch, ss_listener *listener);
 void ss_http2_shared_free(struct ss_http2_shared *shared);
+/* Append a GOAWAY frame with a text for people. */
+ss_status ss_http2_append_goaway(ss_buffer *output, uint32_t last_stream_id, uint32_t code, const char *text);
+
+/* Count a connection that speaks another protocol than its listener. */
+void ss_count_stranger(ss_connection *connection, ss_stranger stranger);
 
 /* The reply to the connection's waiting admin request. Returns as receive does. */
 bool ss_http1_reply(ss_connection *connection, int http_status, const char *content_type, const uint8_t *body,
