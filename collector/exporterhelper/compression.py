@@ -43,7 +43,8 @@ class Compressor:
         """Return data compressed, as a buffer.
 
         Args:
-            compression: gzip, zstd, snappy, x-snappy-framed, zlib or deflate (both RFC 1950); none returns data itself.
+            compression: gzip, zstd, snappy, x-snappy-framed, lz4, zlib or deflate (both RFC 1950); none returns data
+                itself.
             data: any buffer.
         """
         if compression == "none":

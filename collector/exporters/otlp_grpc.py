@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 from collector import __version__
 from collector.component import Factory, Settings, Stability
 from collector.config.fields import Duration, Secret, option, section
+from collector.config.headers import header_problems
 from collector.config.values import split_address
 from collector.errors import ConsumeError, PermanentError, RetryableError
 from collector.exporterhelper.compression import CompressionParams, Compressor
-from collector.exporterhelper.headers import header_problems
 from collector.exporterhelper.queue import QueueConfig, QueueSender
 from collector.exporterhelper.request import Request, Sent
 from collector.exporterhelper.retry import RetryConfig

@@ -15,9 +15,9 @@ from typing import Any
 from collector import __version__
 from collector.component import Factory, Settings, Stability
 from collector.config.fields import Duration, Secret, option, section
+from collector.config.headers import header_problems
 from collector.errors import ConsumeError, MalformedInput, PermanentError, RetryableError
 from collector.exporterhelper.compression import CompressionParams, Compressor
-from collector.exporterhelper.headers import header_problems
 from collector.exporterhelper.queue import QueueConfig, QueueSender
 from collector.exporterhelper.request import Request, Sent
 from collector.exporterhelper.retry import RetryConfig
@@ -52,6 +52,8 @@ class Compression(enum.StrEnum):
     SNAPPY = "snappy"
     ZLIB = "zlib"
     DEFLATE = "deflate"
+    SNAPPY_FRAMED = "x-snappy-framed"
+    LZ4 = "lz4"
 
 
 @section
@@ -71,7 +73,8 @@ class Config:
     logs_endpoint: str = option("", doc="Whole URL for logs, used as it is.")
     encoding: Encoding = option(Encoding.PROTO, doc="proto or json.")
     compression: Compression = option(
-        Compression.GZIP, doc="none, gzip, zstd, snappy, zlib or deflate (both RFC 1950)."
+        Compression.GZIP,
+        doc="none, gzip, zstd, snappy, x-snappy-framed, lz4, zlib or deflate (both RFC 1950).",
     )
     compression_params: CompressionParams = option(factory=CompressionParams, doc="How hard to compress.")
     headers: dict[str, Secret] = option(factory=dict, doc="Headers sent with each request.")

@@ -142,8 +142,6 @@ struct ss_connection {
 ss_connection *ss_http2_new(ss_scratch *scratch, ss_listener *listener);
 ss_connection *ss_http1_new(ss_scratch *scratch, ss_listener *listener);
 void ss_http2_shared_free(struct ss_http2_shared *shared);
-/* Append a GOAWAY frame with a text for people. */
-ss_status ss_http2_append_goaway(ss_buffer *output, uint32_t last_stream_id, uint32_t code, const char *text);
 
 /* Count a connection that speaks another protocol than its listener. */
 void ss_count_stranger(ss_connection *connection, ss_stranger stranger);

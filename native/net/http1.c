@@ -577,25 +577,21 @@ static bool parse(http1 *connection, const uint8_t *bytes, size_t length) {
     return ss_body_settle(connection->base.scratch, &connection->body, connection->expected) == SS_OK;
 }
 
-/* Tell who speaks another protocol that this is the wrong port, in a way that it can show; false: it is none of them.
- */
+/* Tell who speaks another protocol that this is the wrong port; false: it is none of them. A client of gRPC understands
+ * HTTP/1.1 so far that it waits before it tries again; after a GOAWAY it would come back at once. */
 static bool refuse_stranger(http1 *connection, const uint8_t *bytes, size_t length) {
-    enum { TLS_HANDSHAKE = 22, HTTP_1_1_REQUIRED = 13 };
+    enum { TLS_HANDSHAKE = 22 };
     static const char preface[] = "PRI * HTTP/2.0";
-    static const uint8_t empty_settings[] = {0, 0, 0, 4, 0, 0, 0, 0, 0};
-    ss_buffer *output = &connection->base.output;
-    if (bytes[0] == TLS_HANDSHAKE) {
-        ss_count_stranger(&connection->base, SS_STRANGER_TLS);
-        respond_text(connection, 400, "this port does not speak TLS\n");
-    } else if (length >= sizeof preface - 1 && memcmp(bytes, preface, sizeof preface - 1) == 0) {
-        ss_count_stranger(&connection->base, SS_STRANGER_HTTP2);
-        (void)ss_buffer_append(output, empty_settings, sizeof empty_settings);
-        (void)ss_http2_append_goaway(output, 0, HTTP_1_1_REQUIRED,
-                                     "this port speaks OTLP/HTTP over HTTP/1.1; OTLP/gRPC has a port of its own");
-    } else {
+    bool is_http2 = length >= sizeof preface - 1 && memcmp(bytes, preface, sizeof preface - 1) == 0;
+    if (!is_http2 && bytes[0] != TLS_HANDSHAKE) {
         return false;
     }
+    ss_count_stranger(&connection->base, is_http2 ? SS_STRANGER_HTTP2 : SS_STRANGER_TLS);
     ss_count(&connection->base.scratch->stats.protocol_errors, 1);
+    connection->is_closing = true;
+    respond_text(connection, 400,
+                 is_http2 ? "this port speaks OTLP/HTTP over HTTP/1.1; OTLP/gRPC has a port of its own\n"
+                          : "this port does not speak TLS\n");
     return true;
 }
 

@@ -672,7 +672,8 @@ static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t code, 
 
 /* ------------------------------------------------------------------ the protocol */
 
-ss_status ss_http2_append_goaway(ss_buffer *output, uint32_t last_stream_id, uint32_t code, const char *text) {
+/* A frame made by hand: the session cannot be used after a failure. */
+static ss_status append_goaway(ss_buffer *output, uint32_t last_stream_id, uint32_t code, const char *text) {
     enum { BYTES = 17 };
     size_t length = strlen(text), payload = length + 8;
     const uint32_t words[] = {last_stream_id, code};
@@ -684,12 +685,12 @@ ss_status ss_http2_append_goaway(ss_buffer *output, uint32_t last_stream_id, uin
     return status == SS_OK ? ss_buffer_append(output, (const uint8_t *)text, length) : status;
 }
 
-/* End the connection with a last GOAWAY, made by hand: the session cannot be used after a failure. */
+/* End the connection with a last word, which without memory is not said. */
 static bool end(http2 *connection, uint32_t code) {
     ss_count(&connection->base.scratch->stats.protocol_errors, 1);
     uint32_t last = (uint32_t)nghttp2_session_get_last_proc_stream_id(connection->session);
     const char *text = connection->failure_text ? connection->failure_text : "";
-    (void)ss_http2_append_goaway(&connection->base.output, last, code, text); /* without memory, without a word */
+    (void)append_goaway(&connection->base.output, last, code, text);
     return false;
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import pathlib
+import time
 from collections.abc import Callable, Mapping
 from typing import Any, Self
 
@@ -16,6 +17,31 @@ from collector.service.listeners import Listeners
 from collector.telemetry.logs import Log
 
 Address = tuple[str, int]
+
+
+class ManualLoop:
+    """The main thread's loop, which calls back when the test says."""
+
+    def __init__(self) -> None:
+        self._callbacks: list[Callable[[], None]] = []
+
+    def every(self, period_s: float, callback: Callable[[], None]) -> Self:
+        """Keep callback."""
+        self._callbacks.append(callback)
+        return self
+
+    def on_readable(self, fd: int, callback: Callable[[], None]) -> Self:
+        """Keep nothing: no test needs it."""
+        return self
+
+    def cancel(self) -> None:
+        """Call back no more."""
+        self._callbacks.clear()
+
+    def turn(self) -> None:
+        """Call back all."""
+        for callback in self._callbacks:
+            callback()
 
 
 class Sink:
@@ -45,8 +71,10 @@ class Collector:
         consumers: Callable[[Runtime], Mapping[Signal, Consumer]] | None = None,
         event_loops: int = 1,
         component_id: str = "otlp",
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.runtime = Runtime()
+        self.loop = ManualLoop()
         self.sinks: dict[Signal, Sink] = {}
         if consumers is None:
             self.sinks = {signal: Sink(self.runtime, signal) for signal in Signal}
@@ -68,6 +96,8 @@ class Collector:
             signal=None,
             runtime=self.runtime,
             log=log,
+            clock=clock,
+            loop=self.loop,
             listeners=self.sockets,
         )
         self.receiver = otlp.factory.create(config, settings)

@@ -7,9 +7,8 @@
 #include <zlib.h>
 #include <zstd.h>
 
-static const ss_encoding all[] = {SS_ENCODING_IDENTITY, SS_ENCODING_GZIP, SS_ENCODING_ZSTD,
-                                  SS_ENCODING_SNAPPY,   SS_ENCODING_ZLIB, SS_ENCODING_SNAPPY_FRAMED,
-                                  SS_ENCODING_LZ4};
+static const ss_encoding all[] = {SS_ENCODING_IDENTITY, SS_ENCODING_GZIP,          SS_ENCODING_ZSTD, SS_ENCODING_SNAPPY,
+                                  SS_ENCODING_ZLIB,     SS_ENCODING_SNAPPY_FRAMED, SS_ENCODING_LZ4};
 enum { N_ALL = sizeof all / sizeof all[0], LARGE = 300000 };
 
 /* Compressible, but not trivially. */
@@ -26,8 +25,8 @@ static uint8_t *sample(size_t length) {
 static void test_round_trips(ss_codec *codec) {
     static const size_t lengths[] = {0, 1, 100, 4096, LARGE};
     for (size_t e = 0; e < N_ALL; e++) {
-        CHECK(ss_encoding_is_available(all[e]) || all[e] == SS_ENCODING_SNAPPY ||
-              all[e] == SS_ENCODING_SNAPPY_FRAMED || all[e] == SS_ENCODING_LZ4);
+        CHECK(ss_encoding_is_available(all[e]) || all[e] == SS_ENCODING_SNAPPY || all[e] == SS_ENCODING_SNAPPY_FRAMED ||
+              all[e] == SS_ENCODING_LZ4);
         for (size_t i = 0; ss_encoding_is_available(all[e]) && i < sizeof lengths / sizeof lengths[0]; i++) {
             uint8_t *bytes = sample(lengths[i]);
             ss_buffer packed = {0}, out = {0};
