@@ -34,6 +34,7 @@ class Option(NamedTuple):
     minimum: float | None = None
     maximum: float | None = None
     choices: Sequence[str] = ()
+    values: Sequence[str] = ()
     ours: bool = False
     null_enables: bool = False
 
@@ -46,6 +47,7 @@ def option(
     minimum: float | None = None,
     maximum: float | None = None,
     choices: Sequence[str] = (),
+    values: Sequence[str] = (),
     ours: bool = False,
     null_enables: bool = False,
     factory: Callable[[], Any] | None = None,
@@ -58,7 +60,9 @@ def option(
         unit: of a bare number, such as `%` or `MiB`.
         minimum: smallest allowed number, inclusive.
         maximum: largest allowed number, inclusive.
-        choices: the allowed texts.
+        choices: the allowed texts, whatever their case.
+        values: the allowed texts where the section's `problems` refuses others in the Collector's words; for readers
+            of the declaration only.
         ours: True for a key that the Collector does not have.
         null_enables: for a field of type `SomeDataclass | None`: the key with a null value, as in `grpc:`,
             means SomeDataclass with its defaults; only the absent key means None.
@@ -71,6 +75,7 @@ def option(
             minimum=minimum,
             maximum=maximum,
             choices=choices,
+            values=values,
             ours=ours,
             null_enables=null_enables,
         )

@@ -195,8 +195,20 @@ uint64_t ss_op_outgoing_items(const ss_op *op);
 typedef enum ss_sampler_mode {
     SS_SAMPLER_HASH_SEED = 0, /* hash of the trace id (logs: or of an attribute), 16384 buckets */
     SS_SAMPLER_PROPORTIONAL,  /* multiplies the probability that an item arrives with */
-    SS_SAMPLER_EQUALIZING     /* brings items down to one probability */
+    SS_SAMPLER_EQUALIZING,    /* brings items down to one probability */
+    SS_SAMPLER_SDK_RATIO      /* what the ratio sampler of an SDK decides */
 } ss_sampler_mode;
+
+typedef enum ss_sampler_sdk {
+    SS_SAMPLER_SDK_PYTHON = 0,
+    SS_SAMPLER_SDK_GO,
+    SS_SAMPLER_SDK_JAVA,
+    SS_SAMPLER_SDK_JS,
+    SS_SAMPLER_SDK_DOTNET,
+    SS_SAMPLER_SDK_JAEGER,
+    SS_SAMPLER_SDK_DATADOG,
+    SS_SAMPLER_N_SDKS
+} ss_sampler_sdk;
 
 /* What a decision rests on. Items of a policy are counted at 2 * policy (dropped) and 2 * policy + 1 (kept). */
 typedef enum ss_sampler_policy {
@@ -205,7 +217,8 @@ typedef enum ss_sampler_policy {
     SS_SAMPLER_SAMPLING_RANDOMNESS, /* rv of the tracestate or sampling.randomness of the record */
     SS_SAMPLER_SAMPLING_PRIORITY,
     SS_SAMPLER_MISSING_RANDOMNESS,
-    SS_SAMPLER_ATTRIBUTE, /* hash of from_attribute */
+    SS_SAMPLER_ATTRIBUTE,    /* hash of from_attribute */
+    SS_SAMPLER_TRACE_ID_SDK, /* what the SDK makes of the trace id */
     SS_SAMPLER_N_POLICIES
 } ss_sampler_policy;
 
@@ -218,10 +231,22 @@ typedef enum ss_sampler_error {
     SS_SAMPLER_UNREADABLE    /* tracestate or sampling attributes break their grammar */
 } ss_sampler_error;
 
+/* Trace ids that cannot be random, among the few of each request that are looked at and compared with the one before.
+ * Of random ids each has a chance of 2^-46 at most. An id is counted once, as the first of these that holds. */
+typedef enum ss_sampler_pattern {
+    SS_SAMPLER_ZERO_LOW_HALF = SS_SAMPLER_UNREADABLE + 1,
+    SS_SAMPLER_CONSTANT_LOW_HALF,
+    SS_SAMPLER_COUNTING, /* the low half is near that of the id before, in either byte order */
+    SS_SAMPLER_ZERO_HIGH_HALF,
+    SS_SAMPLER_CONSTANT_HIGH_HALF
+} ss_sampler_pattern;
+
 typedef struct ss_sampler_config {
     ss_signal signal; /* traces or logs */
     ss_sampler_mode mode;
     float sampling_percentage; /* >= 0; above 100 is 100 */
+    ss_sampler_sdk sdk;        /* sdk_ratio: whose */
+    double sdk_ratio;          /* sdk_ratio: in place of sampling_percentage, 0 to 1 */
     uint32_t hash_seed;
     uint32_t sampling_precision;   /* hex digits of a threshold, 1 to 14; 0 is 14 */
     bool fail_closed;              /* items with an error are dropped, else kept */

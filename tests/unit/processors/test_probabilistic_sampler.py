@@ -5,7 +5,6 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
-import logging
 import math
 import random
 import struct
@@ -19,70 +18,19 @@ from hypothesis import strategies as st
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 
-from collector.component import Settings
 from collector.config.fields import Option
 from collector.errors import NativeError
-from collector.ids import ComponentID, Signal
+from collector.ids import Signal
 from collector.native import sampler
-from collector.native.pipeline import Pipeline, Queue
-from collector.native.runtime import Runtime, Worker
 from collector.processors import probabilistic_sampler
 from collector.processors.probabilistic_sampler import Config
-from collector.telemetry.logs import Log
 from tests.support import otlp
+from tests.support.sampler_harness import Harness, span_of
 from tests.support.sampling import Carrier, Oracle, hash_randomness, parse_float, threshold, threshold_text
 
 DATA = Path(__file__).parents[2] / "data" / "sampler"
 MODES = {"H": "hash_seed", "E": "equalizing", "P": "proportional"}
 D = "fefefefefefefefefe80000000000000"
-
-
-class Harness:
-    """One sampler, or a chain of them, in a pipeline of its own, in front of a queue."""
-
-    def __init__(self, *configs: Config, signal: Signal = Signal.TRACES) -> None:
-        self.signal = signal
-        self.runtime = Runtime()
-        self.worker = Worker(self.runtime)
-        self.processors = [
-            probabilistic_sampler.factory.create(
-                config,
-                Settings(
-                    id=ComponentID("probabilistic_sampler", str(number)),
-                    signal=signal,
-                    runtime=self.runtime,
-                    log=Log(logging.getLogger("test")),
-                ),
-            )
-            for number, config in enumerate(configs)
-        ]
-        self.queue = Queue(self.runtime, signal, sizer="requests", capacity=10)
-        self.pipeline = Pipeline(signal, [processor.op for processor in self.processors], self.queue)
-
-    def push(self, request: bytes) -> list[Any]:
-        """Return the items that are left of request."""
-        self.pipeline.push(self.worker, request)
-        item = self.queue.pop(0)
-        if item is None:
-            return []
-        left = list(otlp.items(otlp.decode(self.signal, bytes(item.view))))
-        assert item.item_count == len(left)
-        self.queue.done(item)
-        return left
-
-    def run(self, *items: Any) -> list[Any]:
-        """Return the spans or log records that are left."""
-        make = otlp.traces if self.signal is Signal.TRACES else otlp.logs
-        return self.push(make(*items).SerializeToString())
-
-    def policies(self, number: int = 0) -> dict[tuple[str, bool], int]:
-        """Return the decisions of a sampler by policy and outcome."""
-        counts = {}
-        for sample in self.processors[number].samples():
-            labels = dict(sample.labels)
-            if "sampled" in labels:
-                counts[labels["policy"], labels["sampled"] == "true"] = int(sample.value)
-        return counts
 
 
 def vectors(name: str) -> list[str]:
@@ -98,15 +46,6 @@ def typed_value(text: str) -> AnyValue:
     if kind == "double":
         return AnyValue(double_value=float(value))
     return AnyValue(int_value=int(value)) if kind == "int" else AnyValue(bool_value=value == "1")
-
-
-def span_of(trace_id: str, tracestate: str = "", priority: AnyValue | None = None, name: str = "s") -> Any:
-    """Return a span."""
-    span = otlp.span(name, trace_id=bytes.fromhex(trace_id), trace_state=tracestate)
-    if priority is not None:
-        span.attributes.append(otlp.attribute("before", 1))
-        span.attributes.append(KeyValue(key="sampling.priority", value=priority))
-    return span
 
 
 class TestVectors:
@@ -553,12 +492,12 @@ class TestConfig:
         )
         assert [] == list(config.problems())
 
-    def test_only_allow_resampling_is_ours(self) -> None:
+    def test_two_keys_are_ours(self) -> None:
         """All other keys are the Collector's."""
         options: dict[str, Option] = {
             field.name: field.metadata["option"] for field in dataclasses.fields(Config)
         }
-        assert ["allow_resampling"] == [name for name, option in options.items() if option.ours]
+        assert ["sdk", "allow_resampling"] == [name for name, option in options.items() if option.ours]
 
     @pytest.mark.parametrize(
         ("key", "value", "problem"),
@@ -650,11 +589,13 @@ class TestSamples:
         assert [MANY - len(left)] == dropped
 
 
-def test_start_and_shutdown_do_nothing() -> None:
-    """The lifecycle is safe in any order."""
-    processor = Harness(Config()).processors[0]
+def test_shutdown_ends_the_watch() -> None:
+    """The lifecycle is safe in any order, and leaves no timer."""
+    harness = Harness(Config())
+    processor = harness.processors[0]
     processor.shutdown(1)
     processor.start()
-    processor.start()
+    assert 1 == len(harness.timers.callbacks)
     processor.shutdown(1)
     processor.shutdown(1)
+    assert {} == harness.timers.callbacks
