@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import dataclasses
 import functools
 import math
 import random
@@ -21,6 +20,7 @@ from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 from collector.config.fields import Option
 from collector.errors import NativeError
 from collector.ids import Signal
+from collector.lean import fields, replace
 from collector.native import sampler
 from collector.processors import probabilistic_sampler
 from collector.processors.probabilistic_sampler import Config
@@ -373,7 +373,7 @@ class TestLogs:
         marks = [first(record, "sampling.randomness") for record in left]
         assert 2 == len(marks)
         assert marks[0] == marks[1]
-        open_left = Harness(dataclasses.replace(config, fail_closed=False), signal=Signal.LOGS).run(*records)
+        open_left = Harness(replace(config, fail_closed=False), signal=Signal.LOGS).run(*records)
         assert 3 == len(open_left)
 
     @pytest.mark.parametrize("value", [{"array_value": {"values": [{"int_value": 1}]}}, {"kvlist_value": {}}])
@@ -494,9 +494,7 @@ class TestConfig:
 
     def test_two_keys_are_ours(self) -> None:
         """All other keys are the Collector's."""
-        options: dict[str, Option] = {
-            field.name: field.metadata["option"] for field in dataclasses.fields(Config)
-        }
+        options: dict[str, Option] = {field.name: field.metadata for field in fields(Config)}
         assert ["sdk", "allow_resampling"] == [name for name, option in options.items() if option.ours]
 
     @pytest.mark.parametrize(
