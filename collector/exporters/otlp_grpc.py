@@ -265,4 +265,5 @@ factory = Factory(
     signals=frozenset(Signal),
     stability=Stability.BETA,
     aliases=("otlp",),
+    example="endpoint: backend:4317\ntls: {insecure: true}",
 )

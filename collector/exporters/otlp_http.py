@@ -292,4 +292,5 @@ factory = Factory(
     signals=frozenset(Signal),
     stability=Stability.BETA,
     aliases=("otlphttp",),
+    example="endpoint: http://backend:4318",
 )

@@ -250,4 +250,5 @@ factory = Factory(
     create=ProbabilisticSampler,
     signals=frozenset({Signal.TRACES, Signal.LOGS}),
     stability=Stability.BETA,
+    example="sampling_percentage: 10",
 )

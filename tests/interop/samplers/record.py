@@ -22,7 +22,24 @@ ROOT = HERE.parents[2]
 WORK = ROOT / "build" / "samplers"
 OUT = ROOT / "tests" / "data" / "sampler" / "sdk_ratio.txt"
 
-RATIOS = (0.0, 1e-19, 2e-17, 1e-10, 0.001, 0.01, 0.05, 0.1, 0.2, 0.25, 0.333, 1 / 3, 0.5, 0.999, 1 - 2**-53, 1.0)
+RATIOS = (
+    0.0,
+    1e-19,
+    2e-17,
+    1e-10,
+    0.001,
+    0.01,
+    0.05,
+    0.1,
+    0.2,
+    0.25,
+    0.333,
+    1 / 3,
+    0.5,
+    0.999,
+    1 - 2**-53,
+    1.0,
+)
 KNUTH_INVERSE = pow(1111111111111111111, -1, 2**64)
 LOW = 2**64 - 1
 
@@ -140,7 +157,9 @@ def ask(program: Program, request: str) -> tuple[str, list[str]]:
         shutil.copytree(HERE / program.folder, folder, dirs_exist_ok=True)
         subprocess.run(command, cwd=folder, check=True)
     version = subprocess.run(program.version, cwd=folder, check=True, capture_output=True, text=True)
-    answer = subprocess.run(program.run, cwd=folder, check=True, capture_output=True, text=True, input=request)
+    answer = subprocess.run(
+        program.run, cwd=folder, check=True, capture_output=True, text=True, input=request
+    )
     return version.stdout.split()[-1].lstrip("v"), answer.stdout.split()
 
 
@@ -150,7 +169,9 @@ def main() -> None:
     WORK.mkdir(parents=True)
     ids = trace_ids()
     request = "\n".join([" ".join(map(repr, RATIOS)), *ids, ""])
-    lines = ["# Written by tests/interop/samplers/record.py. Trace ids; then by SDK, version and ratio, as bits of a"]
+    lines = [
+        "# Written by tests/interop/samplers/record.py. Trace ids; then by SDK, version and ratio, as bits of a"
+    ]
     lines += ["# hexadecimal number, the first id's the highest, which of them the SDK keeps.", *ids]
     for sdk, program in PROGRAMS.items():
         version, answers = ask(program, request)

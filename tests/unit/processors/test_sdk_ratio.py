@@ -335,6 +335,20 @@ class TestAgreement:
         share = len(both) / len(first)
         assert abs(share - 0.1) < 5 * math.sqrt(0.09 / len(first))
 
+    @pytest.mark.parametrize("first", SDK)
+    @pytest.mark.parametrize("second", SDK)
+    def test_overlap_of_sdks(self, first: SDK, second: SDK) -> None:
+        """At 10 %: all of each other's traces, half where the same bits are read otherwise, a tenth elsewhere."""
+        rng = random.Random(4)
+        ids = [rng.randbytes(16) for _ in range(10_000)]
+        kept = kept_by(sdk_ratio(first, 0.1), ids)
+        share = len(kept & kept_by(sdk_ratio(second, 0.1), ids)) / len(kept)
+        if first is second or {first, second} == {SDK.PYTHON, SDK.GO}:
+            assert 1 == share
+        else:
+            kin = {SDK.PYTHON, SDK.GO, SDK.JAVA, SDK.JAEGER}
+            assert abs(share - (0.5 if {first, second} <= kin else 0.1)) < 0.08
+
 
 class TestNonrandomIds:
     """Trace ids that cannot be random are counted, and said once an hour."""
