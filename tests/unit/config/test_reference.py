@@ -12,7 +12,6 @@ from collector.cli.docs import docs
 from collector.config.decode import decode
 from collector.config.fields import Duration, Secret, option, section
 from collector.config.reference import (
-    Row,
     UnknownPage,
     component_page,
     default_text,
