@@ -21,7 +21,7 @@ static const char PRIORITY[] = "sampling.priority";
 static const char THRESHOLD[] = "sampling.threshold";
 static const char RANDOMNESS[] = "sampling.randomness";
 
-_Static_assert(SS_SAMPLER_CONSTANT_HIGH_HALF < SS_OP_COUNTERS, "every kind of item has its counter");
+_Static_assert((int)SS_SAMPLER_CONSTANT_HIGH_HALF < (int)SS_OP_COUNTERS, "every kind of item has its counter");
 
 typedef enum strategy { HASH_SEED, PROPORTIONAL, EQUALIZING, SDK_RATIO, NEVER } strategy;
 
