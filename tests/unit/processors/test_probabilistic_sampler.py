@@ -433,6 +433,20 @@ class TestChains:
         again = Harness(Config(sampling_percentage=50, mode="proportional")).run(*left)
         assert abs(len(again) / len(left) - 0.5) < 4 * math.sqrt(0.25 / len(left))
 
+    @pytest.mark.parametrize(
+        ("mode", "percentage", "arrived", "left"),
+        [
+            ("equalizing", 25, "", ["ot=th:c"]),
+            ("equalizing", 50, "ot=th:0;rv:9b8233f7e3a151", ["ot=rv:9b8233f7e3a151;th:8"]),
+            ("proportional", 50, "ot=th:8", ["ot=th:c"]),
+            ("proportional", 50, "a=x,ot=th:8,b=y", ["ot=th:c,a=x,b=y"]),
+        ],
+    )
+    def test_reported_tracestates(self, mode: str, percentage: float, arrived: str, left: list[str]) -> None:
+        """A kept span says its probability, that of both samplers in a row; other vendors' entries keep their order."""
+        harness = Harness(Config(mode=mode, sampling_percentage=percentage))
+        assert left == [span.trace_state for span in harness.run(span_of("f" * 32, arrived))]
+
     def test_equalizing_keeps_an_sdk_threshold(self) -> None:
         """An SDK's 25 % passes 50 % unchanged, and is multiplied by a proportional 50 %."""
         span = span_of("ffffffffffffffffffe0000000000000", "ot=th:c")
@@ -472,6 +486,32 @@ class TestCorpus:
             left.update(span.trace_id for span in harness.push(request))
         assert all(arrived[trace_id] == count for trace_id, count in left.items())
         assert abs(len(left) / len(arrived) - 0.1) < 3 * math.sqrt(0.09 / len(arrived))
+
+    @pytest.mark.parametrize("mode", MODES.values())
+    def test_shares_are_right_and_nested(self, astronomy: list[bytes], mode: str) -> None:
+        """Of the real traces each share is kept within three standard deviations, and each in the next one."""
+        ids = {
+            span.trace_id for request in astronomy for span in otlp.items(otlp.decode(Signal.TRACES, request))
+        }
+        assert 13_211 == len(ids)
+        spans = [span_of(trace_id.hex()) for trace_id in ids]
+        previous: set[bytes] = set()
+        for percentage in (0, 1, 5, 10, 25, 50, 99, 100):
+            kept = {
+                span.trace_id
+                for span in Harness(Config(mode=mode, sampling_percentage=percentage)).run(*spans)
+            }
+            share = percentage / 100
+            assert abs(len(kept) - share * len(ids)) <= 3 * math.sqrt(share * (1 - share) * len(ids))
+            assert previous <= kept
+            previous = kept
+
+    def test_ids_are_random(self, astronomy: list[bytes]) -> None:
+        """Nothing in real traffic looks like ids that are not."""
+        harness = Harness(Config(sampling_percentage=10))
+        for request in astronomy:
+            harness.push(request)
+        assert {0} == {count for _, count in harness.processors[0].op.patterns()}
 
 
 class TestConfig:
