@@ -21,7 +21,7 @@ class CompressionParams:
 
     level: int = option(
         0,
-        doc="gzip, zlib, deflate: 1 to 9; zstd: 1 to 22; 0 or -1 for the default (6; zstd 1 below 1 MiB, else 3).",
+        doc="gzip, zlib, deflate: 1 to 9; zstd: 1 to 22; 0 or -1 for the default (6; zstd 1, widened for batches from 1 MiB on).",
     )
 
     def level_problems(self, compression: str) -> Iterator[tuple[str, str]]:

@@ -50,7 +50,7 @@ class Codec:
         Args:
             encoding: a value of Encoding.
             data: bytes or any other contiguous buffer.
-            level: of the encoding's own scale; 0 is its default (zstd: 1 below 1 MiB, else 3).
+            level: of the encoding's own scale; 0 is its default (zstd: 1, with a wide window from 1 MiB on).
 
         Raises:
             NativeError: no such level, or the encoding is not available.

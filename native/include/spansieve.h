@@ -477,7 +477,7 @@ bool ss_encoding_is_available(ss_encoding encoding);
 typedef struct ss_codec ss_codec;
 ss_codec *ss_codec_new(void);
 void ss_codec_free(ss_codec *codec);
-/* level: the library's scale; 0 is the encoding's default (gzip, zlib: 6; zstd: 1 below 1 MiB of input, else 3).
+/* level: the library's scale; 0 is the encoding's default (gzip, zlib: 6; zstd: 1, with a wide window from 1 MiB of input on).
  * SS_ERR_ARGUMENT: no such level; snappy has none but 0. Appends to out. */
 ss_status ss_compress(ss_codec *codec, ss_encoding encoding, int level, const uint8_t *bytes, size_t length,
                       ss_buffer *out);
