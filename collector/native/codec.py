@@ -35,6 +35,16 @@ _NUMBERS: dict[str, int] = {
 }
 
 
+def encoding_number(encoding: str) -> int:
+    """Return the `ss_encoding` of a value of Encoding."""
+    return _NUMBERS[encoding]
+
+
+def encoding_of(number: int) -> Encoding:
+    """Return what an `ss_encoding` stands for."""
+    return next(encoding for encoding in Encoding if _NUMBERS[encoding] == number)
+
+
 class Codec:
     """Compresses and decompresses; for one thread at a time."""
 
