@@ -49,6 +49,17 @@ typedef enum ss_transport { SS_TRANSPORT_GRPC = 0, SS_TRANSPORT_HTTP = 1, SS_N_T
 
 typedef enum ss_payload { SS_PAYLOAD_PROTOBUF = 0, SS_PAYLOAD_JSON = 1 } ss_payload;
 
+/* How a message is compressed. */
+typedef enum ss_encoding {
+    SS_ENCODING_IDENTITY = 0,
+    SS_ENCODING_GZIP,
+    SS_ENCODING_ZSTD,
+    SS_ENCODING_SNAPPY,        /* raw block format; framed is recognised on the way in */
+    SS_ENCODING_ZLIB,          /* HTTP "deflate" and "zlib": RFC 1950 */
+    SS_ENCODING_SNAPPY_FRAMED, /* gRPC "snappy", HTTP "x-snappy-framed"; a raw block is recognised on the way in */
+    SS_N_ENCODINGS
+} ss_encoding;
+
 /* google.rpc.Code, the values that a receiver answers with. */
 typedef enum ss_code {
     SS_CODE_OK = 0,
@@ -436,12 +447,17 @@ typedef struct ss_queue_stats {
 typedef struct ss_queue_item {
     const uint8_t *bytes;
     size_t length;
+    ss_encoding encoding;   /* of bytes */
+    size_t original_length; /* before compression */
     uint64_t n_items;
     void *handle;
 } ss_queue_item;
 /* block_on_overflow: wait up to a second for room before refusing. */
 ss_consumer *ss_queue_new(ss_runtime *runtime, ss_signal signal, ss_queue_sizer sizer, uint64_t capacity,
                           bool block_on_overflow, ss_error *error);
+/* Requests that come from now on are compressed on their way in, by the thread that brings them; level as in
+ * ss_compress. At first they are kept as they are. SS_ERR_ARGUMENT, SS_ERR_UNSUPPORTED. Any thread. */
+ss_status ss_queue_set_compression(ss_consumer *queue, ss_encoding encoding, int level);
 /* Wait for a request: SS_OK, SS_ERR_TIMEOUT, or SS_ERR_CLOSED once closed and empty. Any thread. */
 ss_status ss_queue_pop(ss_consumer *queue, uint64_t timeout_ns, ss_queue_item *item);
 /* The request is delivered or given up: frees its bytes and its place. Any thread. */
@@ -459,6 +475,7 @@ typedef struct ss_request {
     ss_payload payload;
     const uint8_t *bytes;
     size_t length;
+    ss_encoding encoding; /* that it came in */
 } ss_request;
 
 /* The type of ss_receiver_accept: the narrow seam between a transport and the rest. */
@@ -483,16 +500,6 @@ void ss_receiver_read_stats(const ss_receiver *receiver, ss_receiver_stats *stat
 
 /* ------------------------------------------------------------------ net: codecs */
 
-typedef enum ss_encoding {
-    SS_ENCODING_IDENTITY = 0,
-    SS_ENCODING_GZIP,
-    SS_ENCODING_ZSTD,
-    SS_ENCODING_SNAPPY,        /* raw block format; framed is recognised on the way in */
-    SS_ENCODING_ZLIB,          /* HTTP "deflate" and "zlib": RFC 1950 */
-    SS_ENCODING_SNAPPY_FRAMED, /* gRPC "snappy", HTTP "x-snappy-framed"; a raw block is recognised on the way in */
-    SS_N_ENCODINGS
-} ss_encoding;
-
 /* False where the library was not there at build time. */
 bool ss_encoding_is_available(ss_encoding encoding);
 
@@ -500,8 +507,8 @@ bool ss_encoding_is_available(ss_encoding encoding);
 typedef struct ss_codec ss_codec;
 ss_codec *ss_codec_new(void);
 void ss_codec_free(ss_codec *codec);
-/* level: the library's scale; 0 is the encoding's default (gzip, zlib: 6; zstd: 1 below 1 MiB of input, else 3).
- * SS_ERR_ARGUMENT: no such level; snappy has none but 0. Appends to out. */
+/* level: the library's scale; 0 is the encoding's default (gzip, zlib: 6; zstd: 1, with a wide window
+ * from 1 MiB of input on). SS_ERR_ARGUMENT: no such level; snappy has none but 0. Appends to out. */
 ss_status ss_compress(ss_codec *codec, ss_encoding encoding, int level, const uint8_t *bytes, size_t length,
                       ss_buffer *out);
 /* Appends to out at most max_length bytes; SS_ERR_LIMIT when there would be more, before they are allocated.
