@@ -6,10 +6,10 @@ Source: OpenTelemetry Collector, configgrpc (keys, defaults, texts); grpc-go, pa
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from collector.config.fields import Duration, option, section
 from collector.config.network import Network, endpoint_problems, unsupported
+from collector.lean import Any
 
 _MIB = 1 << 20
 _DEFAULT_MESSAGE_MIB = 4

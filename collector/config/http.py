@@ -6,11 +6,11 @@ Source: OpenTelemetry Collector, confighttp (keys, defaults, texts).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from collector.config.fields import Duration, Secret, option, section
 from collector.config.headers import canonical_name, header_problems, is_header_name
 from collector.config.network import Network, endpoint_problems, unsupported
+from collector.lean import Any
 
 CONTENT_ENCODINGS = ("", "gzip", "zstd", "zlib", "snappy", "deflate", "lz4", "x-snappy-framed")
 """What Content-Encoding may say; the first is that it says nothing, or `identity`."""

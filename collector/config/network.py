@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator
-from typing import Any, Protocol
 
 from collector.config.values import split_address
+from collector.lean import Any, Protocol
 
 
 class Network(enum.StrEnum):

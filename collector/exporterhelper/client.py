@@ -6,13 +6,13 @@ Source: OpenTelemetry Collector, configgrpc and confighttp (ClientConfig), expor
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from collector.config.fields import Secret, option, section
 from collector.config.headers import header_problems
 from collector.exporterhelper.compression import CompressionParams
 from collector.exporterhelper.queue import QueueConfig
 from collector.exporterhelper.retry import RetryConfig
+from collector.lean import Any
 
 
 @section

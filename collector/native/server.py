@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
-from typing import Any, NamedTuple
 
+from collector.lean import Any, NamedTuple, record
 from collector.native.errors import check, fail, new_error
 from collector.native.library import ffi, lib
 from collector.native.pipeline import Receiver
@@ -21,7 +20,7 @@ class Cors(NamedTuple):
     max_age_s: int = 0
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Rules:
     """How connections are served. Zero is no limit, and never, where nothing else is said.
 
@@ -67,7 +66,7 @@ class Rules:
     cors: Cors | None = None
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Listener(Rules):
     """A listening socket and how it is served.
 

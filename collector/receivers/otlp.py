@@ -10,7 +10,6 @@ import enum
 import os
 import re
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
 from collector.component import Factory, Handle, Settings, Stability
 from collector.config.fields import option, section
@@ -18,6 +17,7 @@ from collector.config.grpc import GrpcServer
 from collector.config.http import HttpServer
 from collector.errors import StartError
 from collector.ids import Signal
+from collector.lean import NamedTuple
 from collector.native.library import has_net, lib
 from collector.native.pipeline import Consumer
 from collector.native.pipeline import Receiver as NativeReceiver
@@ -414,4 +414,5 @@ factory = Factory(
     create=Receiver,
     signals=frozenset(Signal),
     stability=Stability.BETA,
+    example='protocols:\n  grpc:\n  http: {endpoint: "0.0.0.0:4318"}',
 )

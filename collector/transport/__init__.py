@@ -8,10 +8,8 @@ the same behaviour and lists where the portable one cannot follow.
 
 from __future__ import annotations
 
-import dataclasses
-from typing import Protocol
-
 from collector.ids import Signal
+from collector.lean import Protocol, record
 from collector.native.pipeline import Verdict
 from collector.native.runtime import Worker
 from collector.native.server import Cors, Rules
@@ -19,7 +17,7 @@ from collector.native.server import Cors, Rules
 __all__ = ["Acceptor", "Cors", "Listener", "Transport"]
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Listener(Rules):
     """One address to serve, and how.
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 
 from collector.component import Listeners
 from collector.config.values import format_address
 from collector.errors import NativeError
+from collector.lean import fields
 from collector.native.pipeline import Receiver
 from collector.native.runtime import Runtime
 from collector.native.server import Listener as NativeListener
@@ -72,7 +72,7 @@ class NativeTransport:
 
 
 _COUNTERS = ("connections_opened", "connections_open", "bytes_read", "bytes_written", "protocol_errors")
-_RULES = tuple(field.name for field in dataclasses.fields(Rules))
+_RULES = tuple(field.name for field in fields(Rules))
 
 
 def _native(listener: Listener, fd: int) -> NativeListener:

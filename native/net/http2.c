@@ -421,6 +421,8 @@ static int take_request(http2 *connection, stream *s) {
         if (s->health != SS_HEALTH_NONE) {
             return answer_health(connection, s, request.bytes, request.length);
         }
+        bool is_packed = *ss_body_bytes(&s->body) != 0; /* a message may be sent as it is whatever its stream says */
+        request.encoding = is_packed ? s->encoding : SS_ENCODING_IDENTITY;
         service->accept(service->receiver, scratch->worker, &request, &verdict);
     }
     return answer(connection, s, &verdict, "200");
