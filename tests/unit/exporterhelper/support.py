@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable
+from types import SimpleNamespace
 from typing import Any
 
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
@@ -43,15 +44,43 @@ class Recorder(logging.Handler):
         """Return the events so far."""
         return [event for event, _ in self.records]
 
+    @property
+    def text(self) -> str:
+        """Events and fields as one text."""
+        return "\n".join(f"{event} {value}" for event, fields in self.records for value in fields.values())
+
     def fields(self, event: str) -> dict[str, Any]:
         """Return the fields of the first record of event."""
         return next(fields for name, fields in self.records if name == event)
 
 
+class Timers:
+    """A loop whose timers run when they are told to."""
+
+    def __init__(self) -> None:
+        self.callbacks: list[Callable[[], None]] = []
+
+    def every(self, period_s: float, callback: Callable[[], None]) -> Any:
+        """Keep callback; its handle removes it."""
+        self.callbacks.append(callback)
+        return SimpleNamespace(cancel=lambda: self.callbacks.remove(callback))
+
+    def on_readable(self, fd: int, callback: Callable[[], None]) -> Any:
+        """Nothing here reads."""
+        raise NotImplementedError
+
+    def run_all(self) -> None:
+        """Let a period of each pass."""
+        for callback in tuple(self.callbacks):
+            callback()
+
+
 def settings(signal: Signal, recorder: Recorder, clock: Callable[[], float] = time.monotonic) -> Settings:
     """Return what the service would give an exporter of signal."""
     component = ComponentID("test")
-    return Settings(id=component, signal=signal, runtime=Runtime(), log=recorder.log, clock=clock)
+    return Settings(
+        id=component, signal=signal, runtime=Runtime(), log=recorder.log, clock=clock, loop=Timers()
+    )
 
 
 def traces(n_spans: int = 1, name: str = "GET /") -> bytes:
