@@ -9,9 +9,12 @@ import re
 from collections.abc import Callable, Iterator
 
 from collector.config.fields import Duration, Secret, option, section
-from collector.lean import TYPE_CHECKING, Any, NamedTuple
+from collector.errors import TLSFailure
+from collector.ids import Pem
+from collector.lean import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collector.native.tls import Tls
     from collector.telemetry.logs import Log
 
 _VERSIONS = {"1.0": 0x0301, "1.1": 0x0302, "1.2": 0x0303, "1.3": 0x0304}
@@ -49,28 +52,12 @@ _INSECURE_SUITES = frozenset(
     }
 )
 _CERTIFICATE = re.compile(r"-----BEGIN (TRUSTED |X509 )?CERTIFICATE-----")
+_CHANGE_PERIOD_S = 1.0  # what stands for the Collector's being told of a change
 _KEY = re.compile(r"-----BEGIN ([A-Z0-9]+ )?PRIVATE KEY-----")
 _NO_CA = "failed to load TLS config: failed to load CA CertPool File"
 _NO_CERTIFICATE = "failed to load TLS config: failed to load TLS cert and key"
 _NO_CLIENT_CA = "failed to load client CA CertPool"
 _INCOMPLETE = "TLS configuration must include both certificate and key"
-
-
-class TLSFailure(Exception):
-    """What the keys name cannot be used; the text says what and why."""
-
-
-class Pem(NamedTuple):
-    """What the files and texts of a section hold, as PEM; empty where the section names none.
-
-    Attributes:
-        ca: trusted for the peer's certificate.
-        cert, key: to show to the peer.
-    """
-
-    ca: str
-    cert: str
-    key: str
 
 
 @section
@@ -189,6 +176,21 @@ class TLSClient(TLS):
     insecure_skip_verify: bool = option(False, doc="Take any certificate, whoever signed it for whomever.")
     server_name_override: str = option("", doc="Name to ask for and to verify, instead of the endpoint's.")
 
+    def native(self, pem: Pem, server_name: str) -> Tls:
+        """Return what the native client for gRPC needs: pem is what was read, server_name that of the endpoint.
+
+        Raises:
+            TLSFailure: something in pem, or a key, cannot be used.
+        """
+        return _native(
+            self,
+            pem,
+            server_name=self.server_name_override or server_name,
+            alpn="h2",
+            skips_verification=self.insecure_skip_verify,
+            trusts_system=self.include_system_ca_certs_pool,
+        )
+
     @property
     def is_off(self) -> bool:
         """True for plain text, as far as the section says: a certificate authority overrides `insecure`."""
@@ -204,6 +206,21 @@ class TLSServer(TLS):
     )
     client_ca_file_reload: bool = option(False, doc="Read client_ca_file again when it has changed.")
 
+    def native(self, pem: Pem, alpn: str) -> Tls:
+        """Return what the native server needs to speak alpn: pem is what was read.
+
+        Raises:
+            TLSFailure: something in pem, or a key, cannot be used.
+        """
+        return _native(self, pem, is_server=True, alpn=alpn)
+
+    @property
+    def check_period_s(self) -> float:
+        """How often the files are to be looked at; 0 is never."""
+        if self.client_ca_file and self.client_ca_file_reload:
+            return min(self.reload_interval or _CHANGE_PERIOD_S, _CHANGE_PERIOD_S)
+        return self.reload_interval
+
     def problems(self) -> Iterator[tuple[str, str]]:
         """Yield (field, message) for each rule that the values break."""
         yield from TLS.problems(self)
@@ -218,6 +235,19 @@ class TLSServer(TLS):
         """
         own = TLS.read(self)  # a ca_file has no use in a server, but is to be one
         return own._replace(ca=_pem(self.client_ca_file, "", _CERTIFICATE, _NO_CLIENT_CA, "certificate"))
+
+
+def _native(tls: TLS, pem: Pem, **keys: Any) -> Tls:
+    from collector.native.tls import Tls  # OpenSSL is loaded behind it
+
+    return Tls(
+        pem,
+        ciphers=tls.ciphers,
+        groups=tls.groups,
+        min_version=tls.min_number,
+        max_version=tls.max_number,
+        **keys,
+    )
 
 
 def _openssl_suite(name: str) -> str:

@@ -8,7 +8,9 @@ from __future__ import annotations
 import os
 import ssl
 
-from collector.config.tls import Pem, TLSClient, TLSFailure
+from collector.config.tls import TLSClient
+from collector.errors import TLSFailure
+from collector.ids import Pem
 
 _PREFIX = "failed to load TLS config"
 _WORDS = {"KEY_VALUES_MISMATCH": "private key does not match public key"}

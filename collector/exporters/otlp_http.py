@@ -14,14 +14,21 @@ from collections.abc import Iterator, Mapping
 from collector import __version__
 from collector.component import Factory, Handle, Settings, Stability
 from collector.config.fields import Duration, option, section
-from collector.config.tls import CertificateWatch, Pem, TLSClient, TLSFailure
-from collector.errors import ConsumeError, MalformedInput, PermanentError, RetryableError, StartError
+from collector.config.tls import CertificateWatch, TLSClient
+from collector.errors import (
+    ConsumeError,
+    MalformedInput,
+    PermanentError,
+    RetryableError,
+    StartError,
+    TLSFailure,
+)
 from collector.exporterhelper.client import ClientConfig
 from collector.exporterhelper.compression import Recoder, native_level
 from collector.exporterhelper.queue import QueueSender
 from collector.exporterhelper.request import Request, Sent
 from collector.exporterhelper.timeout import TIMEOUT_DOC
-from collector.ids import Signal
+from collector.ids import Pem, Signal
 from collector.lean import Any
 from collector.native import codec
 from collector.native.client import PartialSuccess, read_partial_success, read_rpc_status
