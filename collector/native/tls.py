@@ -14,7 +14,7 @@ _REASON_BYTES = 256
 class Failures(NamedTuple):
     """How many handshakes a server has seen fail, and why the last one did."""
 
-    count: int
+    number: int
     reason: str
 
 
