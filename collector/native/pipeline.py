@@ -200,10 +200,18 @@ class Verdict(NamedTuple):
 
 
 class Receiver:
-    """Where transports hand requests over."""
+    """Where transports hand requests over.
 
-    def __init__(self, runtime: Runtime) -> None:
-        self.pointer = ffi.gc(lib.ss_receiver_new(runtime.pointer), lib.ss_receiver_free)
+    Args:
+        rejects_requests: an invalid item costs its request, instead of itself alone.
+    """
+
+    def __init__(self, runtime: Runtime, *, rejects_requests: bool = False) -> None:
+        mode = lib.SS_INVALID_REJECT_REQUEST if rejects_requests else lib.SS_INVALID_REJECT_ITEM
+        pointer = lib.ss_receiver_new(runtime.pointer, mode)
+        if pointer == ffi.NULL:
+            raise MemoryError
+        self.pointer = ffi.gc(pointer, lib.ss_receiver_free)
         self._runtime = runtime
         self._routes: dict[Signal, Consumer] = {}
 
@@ -255,3 +263,10 @@ class Receiver:
         stats = ffi.new("ss_receiver_stats *")
         lib.ss_receiver_read_stats(self.pointer, stats)
         return stats
+
+    @property
+    def last_fault(self) -> str:
+        """What was last told to a client of invalid items or texts; empty if nothing ever was."""
+        text = ffi.new("char[512]")
+        lib.ss_receiver_last_fault(self.pointer, text, len(text))
+        return str(ffi.string(text).decode(errors="replace"))

@@ -1,25 +1,34 @@
-/* Where transports hand over: route by signal, scan once, count. */
-#include "plan/consumer.h"
+/* Where transports hand over: route by signal, scan once, judge the items, count. */
 #include "core/verdict.h"
+#include "otlp/faults.h"
+#include "plan/consumer.h"
 
 #include <stdlib.h>
 
 struct ss_receiver {
     ss_runtime *runtime;
+    ss_invalid_items invalid_items;
     ss_consumer *routes[SS_N_SIGNALS]; /* atomic */
     ss_receiver_stats stats;           /* relaxed atomics */
+    pthread_mutex_t fault_lock;        /* guards what follows */
+    char last_fault[sizeof((ss_verdict){0}.message)];
 };
 
-ss_receiver *ss_receiver_new(ss_runtime *runtime) {
+ss_receiver *ss_receiver_new(ss_runtime *runtime, ss_invalid_items invalid_items) {
     ss_receiver *receiver = calloc(1, sizeof *receiver);
     if (receiver) {
         receiver->runtime = runtime;
+        receiver->invalid_items = invalid_items;
+        pthread_mutex_init(&receiver->fault_lock, NULL);
     }
     return receiver;
 }
 
 void ss_receiver_free(ss_receiver *receiver) {
-    free(receiver);
+    if (receiver) {
+        pthread_mutex_destroy(&receiver->fault_lock);
+        free(receiver);
+    }
 }
 
 void ss_receiver_publish(ss_receiver *receiver, ss_signal signal, ss_consumer *consumer) {
@@ -36,48 +45,152 @@ static void add(uint64_t *counter, uint64_t value) {
     __atomic_fetch_add(counter, value, __ATOMIC_RELAXED);
 }
 
+/* A request on its way through the receiver. */
+typedef struct reading {
+    const ss_request *request;
+    const uint8_t *bytes; /* of the request in protobuf, repaired */
+    size_t length;
+    ss_table *table;
+    ss_faults faults;
+    uint64_t n_repaired; /* texts */
+    uint32_t n_frames;   /* taken from the worker */
+} reading;
+
+static ss_frame *take_frame(reading *r, ss_worker *worker) {
+    ss_frame *frame = ss_worker_push_frame(worker);
+    r->n_frames += frame != NULL;
+    return frame;
+}
+
 /* Turn a JSON payload into protobuf bytes in frame; other payloads stay where they are. */
-static ss_status decode(const ss_request *request, ss_frame *frame, const uint8_t **bytes, size_t *length,
-                        ss_verdict *verdict) {
-    ss_error error = {0};
-    *bytes = request->bytes;
-    *length = request->length;
+static ss_status decode(reading *r, ss_frame *frame, ss_error *error) {
+    const ss_request *request = r->request;
+    r->bytes = request->bytes;
+    r->length = request->length;
     if (request->payload == SS_PAYLOAD_PROTOBUF) {
         return SS_OK;
     }
-    if (ss_json_to_otlp(request->signal, request->bytes, request->length, &frame->bytes, &error) != SS_OK) {
-        return ss_view_reject(verdict, request->signal, &error);
+    ss_status status =
+        ss_json_to_otlp_items(request->signal, request->bytes, request->length, &frame->bytes, &r->n_repaired, error);
+    r->bytes = frame->bytes.data;
+    r->length = frame->bytes.length;
+    return status;
+}
+
+static ss_status scan(reading *r, ss_frame *frame, bool checks_texts, ss_error *error) {
+    r->table = frame->table;
+    return ss_scan_items(r->request->signal, r->bytes, r->length, checks_texts, r->table, &r->faults, error);
+}
+
+/* Decode, scan, and repair what can be. Fails with verdict where the request cannot be read. */
+static ss_status read_request(reading *r, ss_worker *worker, bool repairs_texts, ss_verdict *verdict) {
+    ss_error error = {.code = SS_ERR_NO_MEMORY};
+    ss_frame *frame = take_frame(r, worker);
+    ss_status status = frame ? decode(r, frame, &error) : SS_ERR_NO_MEMORY;
+    /* The texts of JSON have been looked at. */
+    bool checks_texts = repairs_texts && r->request->payload == SS_PAYLOAD_PROTOBUF;
+    if (status == SS_OK) {
+        status = scan(r, frame, checks_texts, &error);
     }
-    *bytes = frame->bytes.data;
-    *length = frame->bytes.length;
-    return SS_OK;
+    if (status == SS_OK && r->faults.has_bad_text) {
+        frame = take_frame(r, worker);
+        status = frame ? ss_repair_texts(r->request->signal, r->bytes, r->length, &frame->bytes, &r->n_repaired)
+                       : SS_ERR_NO_MEMORY;
+        error = (ss_error){.code = status, .reason = "texts that are not UTF-8 cannot be repaired"};
+        if (status == SS_OK) {
+            r->bytes = frame->bytes.data;
+            r->length = frame->bytes.length;
+            status = scan(r, frame, false, &error);
+        }
+    }
+    return status == SS_OK ? SS_OK : ss_view_reject(verdict, r->request->signal, &error);
+}
+
+static const char *const item_names[SS_N_SIGNALS] = {
+    [SS_SIGNAL_TRACES] = "spans", [SS_SIGNAL_METRICS] = "data points", [SS_SIGNAL_LOGS] = "log records"};
+
+static void remember_fault(ss_receiver *receiver, const char *message) {
+    pthread_mutex_lock(&receiver->fault_lock);
+    snprintf(receiver->last_fault, sizeof receiver->last_fault, "%s", message);
+    pthread_mutex_unlock(&receiver->fault_lock);
+}
+
+static void count_faults(ss_receiver_stats *stats, const reading *r) {
+    unsigned signal = r->request->signal, transport = r->request->transport;
+    for (unsigned id = 0; id < SS_N_IDS; id++) {
+        add(&stats->rejected[signal][transport][id], r->faults.by_id[id]);
+    }
+    add(&stats->refused[signal][transport], r->faults.n_items);
+    add(&stats->repaired_texts[signal][transport], r->n_repaired);
+}
+
+/* Nothing of the request is taken: no item is valid, or one that is not costs them all. */
+static ss_status reject_request(ss_receiver *receiver, const reading *r, ss_verdict *verdict) {
+    static const char *const names[SS_N_SIGNALS] = {"traces", "metrics", "logs"};
+    verdict->code = SS_CODE_INVALID_ARGUMENT;
+    int length = snprintf(verdict->message, sizeof verdict->message, "otlp %s: ", names[r->request->signal]);
+    ss_faults_describe(&r->faults, r->table, r->request->payload, verdict->message + length,
+                       sizeof verdict->message - (size_t)length);
+    if (receiver->invalid_items == SS_INVALID_REJECT_ITEM) { /* else it is malformed as a whole */
+        count_faults(&receiver->stats, r);
+        remember_fault(receiver, verdict->message);
+    }
+    return SS_ERR_MALFORMED;
+}
+
+/* Tell the client of a request that was taken what was not, or not as it came. */
+static void tell_faults(ss_receiver *receiver, const reading *r, ss_verdict *verdict) {
+    char *message = verdict->message;
+    const size_t size = sizeof verdict->message;
+    size_t length = 0;
+    if (r->n_repaired) {
+        length = (size_t)snprintf(message, size, "%llu %s not UTF-8 and %s been repaired%s",
+                                  (unsigned long long)r->n_repaired, r->n_repaired == 1 ? "text was" : "texts were",
+                                  r->n_repaired == 1 ? "has" : "have", r->faults.n_items ? "; " : "");
+    }
+    if (r->faults.n_items) {
+        verdict->rejected_items += r->faults.n_items;
+        length += (size_t)snprintf(message + length, size - length, "%u of %u %s rejected: ", r->faults.n_items,
+                                   r->table->n_rows, item_names[r->request->signal]);
+        ss_faults_describe(&r->faults, r->table, r->request->payload, message + length, size - length);
+    }
+    remember_fault(receiver, message);
+}
+
+/* Pass on the valid items. */
+static void pass_on(ss_receiver *receiver, ss_consumer *consumer, ss_worker *worker, const reading *r,
+                    ss_verdict *verdict) {
+    ss_receiver_stats *stats = &receiver->stats;
+    unsigned signal = r->request->signal, transport = r->request->transport;
+    const ss_view view = {r->request->signal, r->bytes, r->length, r->table->n_kept, r->table, false};
+    bool has_faults = r->faults.n_items || r->n_repaired;
+    if (ss_consume(consumer, worker, &view, verdict) != SS_OK) {
+        add(&stats->refused[signal][transport], r->table->n_rows); /* the client sends all of them again, or none */
+        return;
+    }
+    add(&stats->accepted[signal][transport], view.n_items);
+    if (__builtin_expect(has_faults, 0)) {
+        count_faults(stats, r);
+        tell_faults(receiver, r, verdict);
+    }
 }
 
 static void accept_routed(ss_receiver *receiver, ss_consumer *consumer, ss_worker *worker, const ss_request *request,
                           ss_verdict *verdict) {
-    ss_frame *frame = ss_worker_push_frame(worker);
-    if (!frame) {
-        ss_refuse(verdict, "out of memory", 1000);
-        return;
-    }
-    ss_receiver_stats *stats = &receiver->stats;
-    unsigned signal = request->signal;
-    unsigned transport = request->transport;
-    const uint8_t *bytes;
-    size_t length;
-    ss_view view;
-    ss_status status = decode(request, frame, &bytes, &length, verdict);
-    if (status == SS_OK) {
-        status = ss_view_scan(request->signal, bytes, length, frame->table, &view, verdict);
+    reading r = {.request = request};
+    bool takes_parts = receiver->invalid_items == SS_INVALID_REJECT_ITEM;
+    ss_status status = read_request(&r, worker, takes_parts, verdict);
+    if (status == SS_OK && r.faults.n_items && (!takes_parts || !r.table->n_kept)) {
+        status = reject_request(receiver, &r, verdict);
     }
     if (status != SS_OK) {
-        add(&stats->malformed[signal][transport], 1);
-    } else if (view.n_items) { /* an empty request is a success that goes nowhere */
-        uint64_t n_items = view.n_items;
-        status = ss_consume(consumer, worker, &view, verdict);
-        add(status == SS_OK ? &stats->accepted[signal][transport] : &stats->refused[signal][transport], n_items);
+        add(&receiver->stats.malformed[request->signal][request->transport], 1);
+    } else if (r.table->n_kept) { /* an empty request is a success that goes nowhere */
+        pass_on(receiver, consumer, worker, &r, verdict);
     }
-    ss_worker_pop_frame(worker);
+    while (r.n_frames--) {
+        ss_worker_pop_frame(worker);
+    }
 }
 
 void ss_receiver_accept(void *context, ss_worker *worker, const ss_request *request, ss_verdict *verdict) {
@@ -101,4 +214,11 @@ void ss_receiver_read_stats(const ss_receiver *receiver, ss_receiver_stats *stat
     for (size_t i = 0; i < sizeof *stats / sizeof *to; i++) {
         to[i] = __atomic_load_n(&from[i], __ATOMIC_RELAXED);
     }
+}
+
+void ss_receiver_last_fault(const ss_receiver *receiver, char *text, size_t size) {
+    ss_receiver *self = (ss_receiver *)(uintptr_t)receiver; /* the lock is no part of what const promises */
+    pthread_mutex_lock(&self->fault_lock);
+    snprintf(text, size, "%s", self->last_fault);
+    pthread_mutex_unlock(&self->fault_lock);
 }
