@@ -172,6 +172,29 @@ class Queue(Consumer):
         """Give back the place and the bytes of item."""
         lib.ss_queue_done(self.pointer, item.struct)
 
+    def hold_answers(self, *, takes_all: bool) -> None:
+        """Answer clients from now on when their request has been delivered or given up, by `answer`.
+
+        Args:
+            takes_all: capacity is for requests that nobody waits for, batches; those of clients are all taken.
+        """
+        lib.ss_queue_hold_answers(self.pointer, takes_all)
+
+    def answer(self, item: QueueItem, verdict: Verdict) -> None:
+        """Tell the client that waits for item, if one does, what became of it; before done."""
+        struct = ffi.new(
+            "ss_verdict *",
+            {
+                "code": verdict.code,
+                "has_retry_delay": verdict.retry_delay_ms is not None,
+                "retry_delay_ms": verdict.retry_delay_ms or 0,
+                "rejected_items": verdict.rejected_items,
+            },
+        )
+        message = verdict.message.encode()[: len(struct.message) - 1]
+        ffi.memmove(struct.message, message, len(message))
+        lib.ss_queue_answer(self.pointer, item.struct, struct)
+
     def close(self) -> None:
         """Refuse new requests; the rest can still be popped."""
         lib.ss_queue_close(self.pointer)

@@ -346,6 +346,7 @@ typedef struct ss_verdict {
     uint32_t retry_delay_ms;
     uint64_t rejected_items; /* with SS_CODE_OK: partial success */
     char message[512];       /* UTF-8, NUL-terminated */
+    bool is_pending;         /* nothing of the above counts: the answer comes by the request's route */
 } ss_verdict;
 
 /* Something that takes requests of one signal. Built back to front; a consumer borrows those behind it. */
@@ -422,6 +423,12 @@ ss_consumer *ss_queue_new(ss_runtime *runtime, ss_signal signal, ss_queue_sizer 
                           bool block_on_overflow, ss_error *error);
 /* Wait for a request: SS_OK, SS_ERR_TIMEOUT, or SS_ERR_CLOSED once closed and empty. Any thread. */
 ss_status ss_queue_pop(ss_consumer *queue, uint64_t timeout_ns, ss_queue_item *item);
+/* From now on clients get their answer when their request has been delivered or given up: ss_queue_answer says which.
+ * Requests that come in batches are answered when they are queued, all the same. takes_all: capacity is for those
+ * only; the others wait at their clients, who are as many as the receivers let in. */
+void ss_queue_hold_answers(ss_consumer *queue, bool takes_all);
+/* What became of the request, for its clients; before ss_queue_done. Any thread. */
+void ss_queue_answer(ss_consumer *queue, ss_queue_item *item, const ss_verdict *verdict);
 /* The request is delivered or given up: frees its bytes and its place. Any thread. */
 void ss_queue_done(ss_consumer *queue, ss_queue_item *item);
 /* Refuse new requests; poppers get the rest, then SS_ERR_CLOSED. Any thread. */
@@ -430,6 +437,9 @@ void ss_queue_read_stats(const ss_consumer *queue, ss_queue_stats *stats);
 
 /* ------------------------------------------------------------------ receiver: where transports hand over */
 
+/* How a transport of native/net is given an answer later. */
+typedef struct ss_reply_route ss_reply_route;
+
 /* One complete, decompressed message. Borrowed for the call. */
 typedef struct ss_request {
     ss_signal signal;
@@ -437,6 +447,7 @@ typedef struct ss_request {
     ss_payload payload;
     const uint8_t *bytes;
     size_t length;
+    const ss_reply_route *route; /* NULL: accept returns when the answer is known */
 } ss_request;
 
 /* The type of ss_receiver_accept: the narrow seam between a transport and the rest. */

@@ -4,8 +4,10 @@
 #include "plan/consumer.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 struct ss_receiver {
+    uint64_t n_holders; /* its maker, and promises; atomic */
     ss_runtime *runtime;
     ss_invalid_items invalid_items;
     ss_consumer *routes[SS_N_SIGNALS]; /* atomic */
@@ -17,6 +19,7 @@ struct ss_receiver {
 ss_receiver *ss_receiver_new(ss_runtime *runtime, ss_invalid_items invalid_items) {
     ss_receiver *receiver = calloc(1, sizeof *receiver);
     if (receiver) {
+        receiver->n_holders = 1;
         receiver->runtime = runtime;
         receiver->invalid_items = invalid_items;
         pthread_mutex_init(&receiver->fault_lock, NULL);
@@ -24,8 +27,13 @@ ss_receiver *ss_receiver_new(ss_runtime *runtime, ss_invalid_items invalid_items
     return receiver;
 }
 
+ss_receiver *ss_receiver_hold(ss_receiver *receiver) {
+    __atomic_fetch_add(&receiver->n_holders, 1, __ATOMIC_RELAXED);
+    return receiver;
+}
+
 void ss_receiver_free(ss_receiver *receiver) {
-    if (receiver) {
+    if (receiver && __atomic_sub_fetch(&receiver->n_holders, 1, __ATOMIC_ACQ_REL) == 0) {
         pthread_mutex_destroy(&receiver->fault_lock);
         free(receiver);
     }
@@ -106,78 +114,115 @@ static ss_status read_request(reading *r, ss_worker *worker, bool repairs_texts,
     return status == SS_OK ? SS_OK : ss_view_reject(verdict, r->request->signal, &error);
 }
 
-static const char *const item_names[SS_N_SIGNALS] = {
-    [SS_SIGNAL_TRACES] = "spans", [SS_SIGNAL_METRICS] = "data points", [SS_SIGNAL_LOGS] = "log records"};
-
 static void remember_fault(ss_receiver *receiver, const char *message) {
     pthread_mutex_lock(&receiver->fault_lock);
     snprintf(receiver->last_fault, sizeof receiver->last_fault, "%s", message);
     pthread_mutex_unlock(&receiver->fault_lock);
 }
 
-static void count_faults(ss_receiver_stats *stats, const reading *r) {
-    unsigned signal = r->request->signal, transport = r->request->transport;
+static void count_faults(const ss_outcome *outcome) {
+    ss_receiver_stats *stats = &outcome->receiver->stats;
     for (unsigned id = 0; id < SS_N_IDS; id++) {
-        add(&stats->rejected[signal][transport][id], r->faults.by_id[id]);
+        add(&stats->rejected[outcome->signal][outcome->transport][id], outcome->rejected[id]);
     }
-    add(&stats->refused[signal][transport], r->faults.n_items);
-    add(&stats->repaired_texts[signal][transport], r->n_repaired);
+    add(&stats->refused[outcome->signal][outcome->transport], outcome->n_items - outcome->n_valid);
+    add(&stats->repaired_texts[outcome->signal][outcome->transport], outcome->n_repaired);
+    remember_fault(outcome->receiver, outcome->message);
 }
 
-/* Nothing of the request is taken: no item is valid, or one that is not costs them all. */
-static ss_status reject_request(ss_receiver *receiver, const reading *r, ss_verdict *verdict) {
-    static const char *const names[SS_N_SIGNALS] = {"traces", "metrics", "logs"};
-    verdict->code = SS_CODE_INVALID_ARGUMENT;
-    int length = snprintf(verdict->message, sizeof verdict->message, "otlp %s: ", names[r->request->signal]);
-    ss_faults_describe(&r->faults, r->table, r->request->payload, verdict->message + length,
-                       sizeof verdict->message - (size_t)length);
-    if (receiver->invalid_items == SS_INVALID_REJECT_ITEM) { /* else it is malformed as a whole */
-        count_faults(&receiver->stats, r);
-        remember_fault(receiver, verdict->message);
+void ss_outcome_settle(const ss_outcome *outcome, ss_verdict *verdict) {
+    ss_receiver_stats *stats = &outcome->receiver->stats;
+    if (verdict->code != SS_CODE_OK) { /* the client sends all of them again, or none */
+        add(&stats->refused[outcome->signal][outcome->transport], outcome->n_items);
+        return;
     }
-    return SS_ERR_MALFORMED;
+    add(&stats->accepted[outcome->signal][outcome->transport], outcome->n_valid);
+    if (__builtin_expect(outcome->message[0] != 0, 0)) {
+        char theirs[sizeof verdict->message]; /* of what is behind us */
+        memcpy(theirs, verdict->message, sizeof theirs);
+        memcpy(verdict->message, outcome->message, sizeof verdict->message);
+        size_t length = strlen(verdict->message);
+        if (theirs[0] && snprintf(verdict->message + length, sizeof verdict->message - length, "; %s", theirs) < 0) {
+            verdict->message[length] = 0;
+        }
+        verdict->rejected_items += outcome->n_items - outcome->n_valid;
+        count_faults(outcome);
+    }
 }
 
-/* Tell the client of a request that was taken what was not, or not as it came. */
-static void tell_faults(ss_receiver *receiver, const reading *r, ss_verdict *verdict) {
-    char *message = verdict->message;
-    const size_t size = sizeof verdict->message;
+/* What is to be told of a request that is taken: nothing, most of the time. */
+static void describe(const reading *r, ss_outcome *outcome) {
+    static const char *const item_names[SS_N_SIGNALS] = {
+        [SS_SIGNAL_TRACES] = "spans", [SS_SIGNAL_METRICS] = "data points", [SS_SIGNAL_LOGS] = "log records"};
+    char *message = outcome->message;
+    const size_t size = sizeof outcome->message;
     size_t length = 0;
+    message[0] = 0;
     if (r->n_repaired) {
         length = (size_t)snprintf(message, size, "%llu %s not UTF-8 and %s been repaired%s",
                                   (unsigned long long)r->n_repaired, r->n_repaired == 1 ? "text was" : "texts were",
                                   r->n_repaired == 1 ? "has" : "have", r->faults.n_items ? "; " : "");
     }
     if (r->faults.n_items) {
-        verdict->rejected_items += r->faults.n_items;
         length += (size_t)snprintf(message + length, size - length, "%u of %u %s rejected: ", r->faults.n_items,
                                    r->table->n_rows, item_names[r->request->signal]);
         ss_faults_describe(&r->faults, r->table, r->request->payload, message + length, size - length);
     }
-    remember_fault(receiver, message);
 }
 
-/* Pass on the valid items. */
-static void pass_on(ss_receiver *receiver, ss_consumer *consumer, ss_worker *worker, const reading *r,
-                    ss_verdict *verdict) {
-    ss_receiver_stats *stats = &receiver->stats;
-    unsigned signal = r->request->signal, transport = r->request->transport;
-    const ss_view view = {r->request->signal, r->bytes, r->length, r->table->n_kept, r->table, false};
-    bool has_faults = r->faults.n_items || r->n_repaired;
-    if (ss_consume(consumer, worker, &view, verdict) != SS_OK) {
-        add(&stats->refused[signal][transport], r->table->n_rows); /* the client sends all of them again, or none */
-        return;
-    }
-    add(&stats->accepted[signal][transport], view.n_items);
-    if (__builtin_expect(has_faults, 0)) {
-        count_faults(stats, r);
-        tell_faults(receiver, r, verdict);
+static void fill_outcome(ss_receiver *receiver, const reading *r, ss_outcome *outcome) {
+    outcome->receiver = receiver;
+    outcome->signal = r->request->signal;
+    outcome->transport = r->request->transport;
+    outcome->n_items = r->table->n_rows;
+    outcome->n_valid = r->table->n_rows - r->faults.n_items; /* the table has been handed on, and marked */
+    outcome->n_repaired = r->n_repaired;
+    for (unsigned id = 0; id < SS_N_IDS; id++) {
+        outcome->rejected[id] = r->faults.by_id[id];
     }
 }
 
-static void accept_routed(ss_receiver *receiver, ss_consumer *consumer, ss_worker *worker, const ss_request *request,
-                          ss_verdict *verdict) {
+/* Nothing of the request is taken: no item is valid, or one that is not costs them all. */
+static ss_status reject_request(ss_receiver *receiver, const reading *r, ss_verdict *verdict) {
+    static const char *const names[SS_N_SIGNALS] = {"traces", "metrics", "logs"};
+    ss_outcome outcome;
+    fill_outcome(receiver, r, &outcome);
+    int length = snprintf(outcome.message, sizeof outcome.message, "otlp %s: ", names[r->request->signal]);
+    ss_faults_describe(&r->faults, r->table, r->request->payload, outcome.message + length,
+                       sizeof outcome.message - (size_t)length);
+    if (receiver->invalid_items == SS_INVALID_REJECT_ITEM) { /* else it is malformed as a whole */
+        count_faults(&outcome);
+    }
+    return ss_reject(verdict, SS_ERR_MALFORMED, SS_CODE_INVALID_ARGUMENT, outcome.message);
+}
+
+/* Pass on the valid items. Returns the promise that the caller has to wait for, NULL: verdict is the answer. */
+static ss_promise *pass_on(ss_receiver *receiver, ss_consumer *consumer, ss_worker *worker, const reading *r,
+                           ss_verdict *verdict) {
+    ss_promise_slot slot = {.route = r->request->route};
+    const ss_view view = {.signal = r->request->signal,
+                          .bytes = r->bytes,
+                          .length = r->length,
+                          .n_items = r->table->n_kept,
+                          .table = r->table,
+                          .promise = &slot};
+    ss_outcome outcome;
+    fill_outcome(receiver, r, &outcome);
+    describe(r, &outcome);
+    (void)ss_consume(consumer, worker, &view, verdict);
+    if (!slot.promise) {
+        ss_outcome_settle(&outcome, verdict);
+        return NULL;
+    }
+    ss_promise_seal(slot.promise, &outcome, verdict);
+    verdict->is_pending = slot.route != NULL;
+    return slot.route ? NULL : slot.promise;
+}
+
+static ss_promise *accept_routed(ss_receiver *receiver, ss_consumer *consumer, ss_worker *worker,
+                                 const ss_request *request, ss_verdict *verdict) {
     reading r = {.request = request};
+    ss_promise *promise = NULL;
     bool takes_parts = receiver->invalid_items == SS_INVALID_REJECT_ITEM;
     ss_status status = read_request(&r, worker, takes_parts, verdict);
     if (status == SS_OK && r.faults.n_items && (!takes_parts || !r.table->n_kept)) {
@@ -186,11 +231,12 @@ static void accept_routed(ss_receiver *receiver, ss_consumer *consumer, ss_worke
     if (status != SS_OK) {
         add(&receiver->stats.malformed[request->signal][request->transport], 1);
     } else if (r.table->n_kept) { /* an empty request is a success that goes nowhere */
-        pass_on(receiver, consumer, worker, &r, verdict);
+        promise = pass_on(receiver, consumer, worker, &r, verdict);
     }
     while (r.n_frames--) {
         ss_worker_pop_frame(worker);
     }
+    return promise;
 }
 
 void ss_receiver_accept(void *context, ss_worker *worker, const ss_request *request, ss_verdict *verdict) {
@@ -200,12 +246,16 @@ void ss_receiver_accept(void *context, ss_worker *worker, const ss_request *requ
     ss_consumer *consumer = __atomic_load_n(&receiver->routes[request->signal], __ATOMIC_SEQ_CST);
     add(&receiver->stats.requests[request->signal][request->transport], 1);
     add(&receiver->stats.bytes[request->signal][request->transport], request->length);
+    ss_promise *promise = NULL;
     if (consumer) {
-        accept_routed(receiver, consumer, worker, request, verdict);
+        promise = accept_routed(receiver, consumer, worker, request, verdict);
     } else {
         ss_reject(verdict, SS_ERR_UNSUPPORTED, SS_CODE_UNIMPLEMENTED, "no pipeline takes this signal");
     }
     ss_worker_exit(worker);
+    if (promise) {
+        ss_promise_wait(promise, verdict); /* outside: a reload waits for nobody's backend */
+    }
 }
 
 void ss_receiver_read_stats(const ss_receiver *receiver, ss_receiver_stats *stats) {

@@ -19,7 +19,8 @@ typedef struct entry entry;
 struct entry {
     ss_buffer bytes;
     uint64_t n_items;
-    uint64_t size; /* in sizer units */
+    uint64_t size;       /* in sizer units */
+    ss_promise *promise; /* of the client that waits; NULL: none does */
     entry *next;
 };
 
@@ -29,6 +30,8 @@ typedef struct queue {
     ss_queue_sizer sizer;
     uint64_t capacity;
     bool block_on_overflow;
+    bool holds_answers;
+    bool takes_all;
     pthread_mutex_t lock;  /* guards what follows */
     pthread_cond_t filled; /* for poppers */
     pthread_cond_t freed;  /* for blocked pushers */
@@ -43,13 +46,16 @@ static uint64_t size_of(const queue *self, size_t length, uint64_t n_items) {
 }
 
 /* Wait for room, or refuse. Called with the lock. */
-static ss_status find_room(queue *self, uint64_t size, ss_verdict *verdict) {
+static ss_status find_room(queue *self, uint64_t size, bool is_awaited, ss_verdict *verdict) {
+    if (self->takes_all && is_awaited && !self->is_closed) {
+        return SS_OK;
+    }
     if (size > self->capacity) {
         return ss_reject(verdict, SS_ERR_LIMIT, SS_CODE_INTERNAL, "element size too large");
     }
     struct timespec deadline = ss_clock_timespec(ss_clock_deadline(self->block_on_overflow ? BLOCK_MAX_NS : 0));
     int timed_out = !self->block_on_overflow;
-    while (!self->is_closed && size > self->capacity - self->stats.size) {
+    while (!self->is_closed && (self->stats.size > self->capacity || size > self->capacity - self->stats.size)) {
         if (timed_out) {
             return ss_refuse(verdict, "sending queue is full", REFUSAL_RETRY_MS);
         }
@@ -67,11 +73,20 @@ static ss_status fill(queue *self, entry *added, const ss_view *view) {
     return ss_emit(view->table, 0, view->table->n_rows, &added->bytes);
 }
 
+static void answer(entry *answered, const ss_verdict *verdict) {
+    if (answered->promise) {
+        ss_promise_tell(answered->promise, verdict);
+        answered->promise = NULL;
+    }
+}
+
 static ss_status queue_consume(ss_consumer *consumer, ss_worker *worker, const ss_view *view, ss_verdict *verdict) {
     (void)worker;
     queue *self = (queue *)consumer;
     entry *added = calloc(1, sizeof *added);
-    if (!added || fill(self, added, view) != SS_OK) {
+    bool is_awaited = self->holds_answers && view->promise;
+    if (!added || fill(self, added, view) != SS_OK ||
+        (is_awaited && !(added->promise = ss_promise_join(view->promise)))) {
         if (added) {
             ss_buffer_free(&added->bytes);
         }
@@ -81,7 +96,7 @@ static ss_status queue_consume(ss_consumer *consumer, ss_worker *worker, const s
     added->n_items = view->n_items;
     added->size = size_of(self, added->bytes.length, view->n_items);
     pthread_mutex_lock(&self->lock);
-    ss_status status = find_room(self, added->size, verdict);
+    ss_status status = find_room(self, added->size, is_awaited, verdict);
     if (status == SS_OK) {
         ss_runtime_account(self->runtime, (int64_t)added->bytes.length);
         *self->end = added;
@@ -95,6 +110,7 @@ static ss_status queue_consume(ss_consumer *consumer, ss_worker *worker, const s
     }
     pthread_mutex_unlock(&self->lock);
     if (status != SS_OK) {
+        answer(added, verdict);
         ss_runtime_give_buffer(self->runtime, added->bytes);
         free(added);
     }
@@ -122,10 +138,27 @@ ss_status ss_queue_pop(ss_consumer *consumer, uint64_t timeout_ns, ss_queue_item
     return status;
 }
 
+/* A client that has not been answered by now is to come again: nobody knows what became of its request. */
 static void forget(queue *self, entry *gone) {
+    ss_verdict verdict = {0};
+    ss_refuse(&verdict, "collector is shutting down", REFUSAL_RETRY_MS);
+    answer(gone, &verdict);
     ss_runtime_account(self->runtime, -(int64_t)gone->bytes.length);
     ss_runtime_give_buffer(self->runtime, gone->bytes);
     free(gone);
+}
+
+void ss_queue_hold_answers(ss_consumer *consumer, bool takes_all) {
+    queue *self = (queue *)consumer;
+    self->holds_answers = true;
+    self->takes_all = takes_all;
+}
+
+void ss_queue_answer(ss_consumer *consumer, ss_queue_item *item, const ss_verdict *verdict) {
+    (void)consumer;
+    if (item->handle) {
+        answer(item->handle, verdict);
+    }
 }
 
 void ss_queue_done(ss_consumer *consumer, ss_queue_item *item) {
