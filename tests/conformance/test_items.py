@@ -460,3 +460,42 @@ def test_faults_are_logged_once_a_period(transport: str, caplog: pytest.LogCaptu
     assert 5 == fields["rejected_items"]
     assert 0 == fields["repaired_texts"]
     assert "spans[1].traceId: expected 16 bytes, got 1" in fields["last"]
+
+
+# ------------------------------------------------------------------------------------------- unknown and absent fields
+
+
+def _with_unknown(value: Any) -> Any:
+    """Return a document with a field that OTLP does not have in each of its objects."""
+    if isinstance(value, dict):
+        return {"notInOtlp": {"deep": [1, None]}, **{key: _with_unknown(more) for key, more in value.items()}}
+    return [_with_unknown(more) for more in value] if isinstance(value, list) else value
+
+
+def test_unknown_json_fields_at_every_level_change_nothing(collector: Collector) -> None:
+    """R47: root, resource, scope, span, event, link, attribute and value; what is known is exact."""
+    attributes = [{"key": "k", "value": {"arrayValue": {"values": [{"intValue": "1"}]}}}]
+    span = {
+        "traceId": "1" * 32,
+        "spanId": "2" * 16,
+        "name": "a",
+        "attributes": attributes,
+        "events": [{"name": "e", "attributes": attributes}],
+        "links": [{"traceId": "3" * 32, "spanId": "4" * 16}],
+        "status": {"code": 2},
+    }
+    scope = {"scope": {"name": "s"}, "spans": [span]}
+    document = {"resourceSpans": [{"resource": {"attributes": attributes}, "scopeSpans": [scope]}]}
+    plain, odd = (json.dumps(body).encode() for body in (document, _with_unknown(document)))
+    assert Answer(0, 0, "") == _send_json(collector, Signal.TRACES, plain)
+    assert Answer(0, 0, "") == _send_json(collector, Signal.TRACES, odd)
+    first, second = collector.take()
+    assert first == second
+
+
+@pytest.mark.parametrize("fields", [{"attributes": None}, {"attributes": []}, {"events": None, "links": []}])
+def test_null_and_empty_json_fields_are_absent(fields: dict[str, Any], collector: Collector) -> None:
+    """R47: no value, no resource, and empty arrays are no fault."""
+    assert Answer(0, 0, "") == _send_json(collector, Signal.TRACES, _json_traces({"name": "a", **fields}))
+    assert ["a"] == _names(collector)
+    assert Answer(0, 0, "") == _send_json(collector, Signal.TRACES, b'{"resourceSpans":[{"scopeSpans":[]}]}')
