@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "ops/op.h"
+#include "otlp/faults.h"
 #include "spansieve.h"
 
 enum { FILES_MAX = 64, NAMES_MAX = 256 };
@@ -83,7 +84,9 @@ int main(int argc, char **argv) {
         n_spans = 0;
         for (size_t i = 0; i < n_files; i++) {
             ss_verdict verdict = {0};
-            if (ss_scan(SS_SIGNAL_TRACES, files[i].data, files[i].length, table, &error) != SS_OK) {
+            ss_faults faults; /* a receiver's scan: it looks at texts too */
+            if (ss_scan_items(SS_SIGNAL_TRACES, files[i].data, files[i].length, true, table, &faults, &error) !=
+                SS_OK) {
                 fprintf(stderr, "%s at byte %llu\n", error.reason, (unsigned long long)error.offset);
                 return 1;
             }

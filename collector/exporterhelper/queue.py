@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import math
 import threading
 from collections.abc import Callable, Iterator
 
@@ -22,9 +23,11 @@ from collector.exporterhelper.request import Request, Send, Sent
 from collector.exporterhelper.retry import RetryConfig, RetrySender
 from collector.exporterhelper.timeout import attempt_limit_s
 from collector.lean import Any
-from collector.native.pipeline import Queue, QueueItem
+from collector.native.pipeline import Queue, QueueItem, Verdict
 from collector.telemetry.instruments import Instrument, Sample
 
+_OK, _INTERNAL, _UNAVAILABLE = 0, 13, 14  # google.rpc.Code
+_DELAY_MAX_MS = 0xFFFFFFFF
 _POP_S = 3600.0  # close ends the wait; its length does not matter
 _GRACE_S = 0.5  # after the deadline, for threads whose attempt has just been cut off
 
@@ -43,20 +46,21 @@ class QueueConfig:
 
     enabled: bool = option(
         True,
-        doc="Queue requests; false leaves num_consumers places, one for each request that is being sent.",
+        doc="Queue requests; false keeps each client waiting until its request is sent, and tells it the outcome;"
+        " of the batches of a `batch` processor num_consumers are taken at once.",
     )
     num_consumers: int = option(10, doc="Requests sent at once.", minimum=1)
     queue_size: int = option(1000, doc="Capacity in units of sizer, requests being sent included.", minimum=1)
     sizer: Sizer = option(Sizer.REQUESTS, doc="Unit of queue_size: requests, items or bytes.")
     block_on_overflow: bool = option(False, doc="Wait for room in a full queue instead of refusing.")
-    wait_for_result: bool = option(False, doc="Not supported yet.")
+    wait_for_result: bool = option(
+        False, doc="Keep each client waiting until its request is sent, and tell it the outcome."
+    )
     storage: str | None = option(None, doc="Not supported yet.")
     batch: Any = option(None, doc="Not supported yet.")
 
     def problems(self) -> Iterator[tuple[str, str]]:
         """Yield (field, message) for what this build cannot do."""
-        if self.wait_for_result:
-            yield "wait_for_result", "not supported yet; remove it or set it to false"
         if self.storage is not None:
             yield "storage", "a persistent queue is not supported yet; remove it to queue in memory"
         if self.batch is not None:
@@ -149,6 +153,8 @@ class QueueSender:
         )
         self._level = level
         self.set_encoding(encoding)
+        if not queue.enabled or queue.wait_for_result:
+            self.consumer.hold_answers(takes_all=not queue.enabled)
         self._lock = threading.Lock()
         # guarded by _lock
         self._threads: list[threading.Thread] = []
@@ -261,6 +267,7 @@ class QueueSender:
             result = error
         # Free the place and count in one step: an item is either queued or counted, for everyone who looks.
         with self._lock:
+            self.consumer.answer(item, _verdict(result))
             self.consumer.done(item)
             if self._is_counted_out:
                 return
@@ -292,6 +299,21 @@ class QueueSender:
         self._log.error(
             f"Exporting failed. Dropping data.{hint}", error=error, dropped_items=request.item_count
         )
+
+
+def _verdict(result: Sent | Exception) -> Verdict:
+    """Return what a client that waits for result is told: the peer's own code where there is one.
+
+    Source: OpenTelemetry Collector, otlpreceiver's errors: else INTERNAL for what is permanent, or UNAVAILABLE.
+    """
+    if isinstance(result, Sent):
+        return Verdict(_OK, result.rejected_message, rejected_items=result.rejected_items)
+    code = result.code if isinstance(result, ConsumeError) else None
+    if not isinstance(result, RetryableError):
+        return Verdict(_INTERNAL if code is None else code, str(result))
+    delay_s = result.retry_after_s
+    delay_ms = None if delay_s is None else min(math.ceil(delay_s * 1000), _DELAY_MAX_MS)
+    return Verdict(_UNAVAILABLE if code is None else code, str(result), delay_ms)
 
 
 def _hint(queue: QueueConfig, retry: RetryConfig) -> str:

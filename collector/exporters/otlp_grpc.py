@@ -183,8 +183,9 @@ def _failure(result: ExportResult, endpoint: str) -> ConsumeError:
     delay_s = result.retry_after_s
     is_throttled = result.code == _RESOURCE_EXHAUSTED and delay_s is not None
     if result.code not in _RETRYABLE and not is_throttled:
-        return PermanentError(text)
-    return RetryableError(f"Throttle ({delay_s:g}s), error: {text}" if delay_s else text, delay_s)
+        return PermanentError(text, code=result.code)
+    throttled = f"Throttle ({delay_s:g}s), error: {text}" if delay_s else text
+    return RetryableError(throttled, delay_s, code=result.code)
 
 
 class OtlpGrpc:

@@ -32,6 +32,9 @@ _JSON = "application/json"
 _RESPONSE_BYTES_MAX = 64 * 1024
 _RETRYABLE = frozenset({429, 502, 503, 504})
 _HAS_RETRY_AFTER = frozenset({429, 503})
+# HTTP status -> google.rpc.Code, for a client that waits for the outcome; what is not listed is UNKNOWN.
+_CODES = {400: 3, 401: 16, 403: 7, 404: 12, 429: 8, 502: 14, 503: 14, 504: 14}
+_UNKNOWN = 2
 _REJECTED_KEYS = ("rejectedSpans", "rejectedDataPoints", "rejectedLogRecords")
 # What reading JSON that is not as expected can raise: no JSON, other types, Infinity, 64 KiB of brackets.
 _UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
@@ -246,12 +249,15 @@ class OtlpHttp:
         text = f"error exporting items, request to {self._url} responded with HTTP Status Code {status}"
         if message:
             text += f", Message={message}"
+        code = _CODES.get(status, _UNKNOWN)
         if status not in _RETRYABLE:
-            return PermanentError(text)
+            return PermanentError(text, code=code)
         delay_s = None
         if status in _HAS_RETRY_AFTER:
             delay_s = parse_retry_after_s(headers.get("retry-after"), time.time())
-        return RetryableError(f"Throttle ({delay_s:g}s), error: {text}" if delay_s else text, delay_s)
+        return RetryableError(
+            f"Throttle ({delay_s:g}s), error: {text}" if delay_s else text, delay_s, code=code
+        )
 
     def _body(self, request: Request) -> bytes:
         if self._config.encoding is Encoding.JSON:

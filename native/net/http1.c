@@ -245,7 +245,8 @@ static bool take_request(http1 *connection) {
                           .payload = connection->payload,
                           .encoding = connection->encoding,
                           .bytes = ss_body_bytes(&connection->body),
-                          .length = ss_body_length(&connection->body)};
+                          .length = ss_body_length(&connection->body),
+                          .route = ss_connection_route(&connection->base, 0)};
     if (connection->encoding != SS_ENCODING_IDENTITY) {
         ss_error error = {0};
         scratch->inflated.length = 0;
@@ -267,7 +268,17 @@ static bool take_request(http1 *connection) {
     }
     ss_verdict verdict = {0};
     service->accept(service->receiver, scratch->worker, &request, &verdict);
+    if (verdict.is_pending) {
+        connection->base.is_paused = true;
+        ss_body_release(scratch, &connection->body);
+        return true;
+    }
     return respond_verdict(connection, &verdict);
+}
+
+/* A request waits for its answer. */
+static bool waits(const http1 *connection) {
+    return connection->base.admin_token || connection->base.is_paused;
 }
 
 static bool queue_admin_request(http1 *connection) {
@@ -440,7 +451,7 @@ static int on_message_complete(llhttp_t *parser) {
     } else {
         take_request(connection);
     }
-    return connection->is_closing || connection->base.admin_token ? HPE_PAUSED : 0;
+    return connection->is_closing || waits(connection) ? HPE_PAUSED : 0;
 }
 
 static const llhttp_settings_t settings = {
@@ -457,21 +468,21 @@ static const llhttp_settings_t settings = {
 
 /* ------------------------------------------------------------------ the protocol */
 
-/* True while the connection goes on. What comes behind a waiting admin request is put by. */
+/* True while the connection goes on. What comes behind a waiting request is put by. */
 static bool parse(http1 *connection, const uint8_t *bytes, size_t length) {
     llhttp_t *parser = &connection->parser;
     const char *pos = (const char *)bytes;
     const char *end = pos + length;
     while (pos < end) {
         llhttp_errno_t result = llhttp_execute(parser, pos, (size_t)(end - pos));
-        if (connection->is_closing && !connection->base.admin_token) {
+        if (connection->is_closing && !waits(connection)) {
             return false;
         }
         if (result == HPE_OK) {
             break;
         }
         pos = llhttp_get_error_pos(parser);
-        if (result == HPE_PAUSED) { /* an admin request waits */
+        if (result == HPE_PAUSED) { /* a request waits */
             return ss_buffer_append(&connection->backlog, (const uint8_t *)pos, (size_t)(end - pos)) == SS_OK;
         }
         if (result != HPE_PAUSED_UPGRADE) {
@@ -489,11 +500,8 @@ static bool receive(ss_connection *base, const uint8_t *bytes, size_t length) {
     return parse((http1 *)base, bytes, length);
 }
 
-bool ss_http1_reply(ss_connection *base, int http_status, const char *content_type, const uint8_t *body,
-                    size_t length) {
-    http1 *connection = (http1 *)base;
-    base->admin_token = 0;
-    respond(connection, http_status, content_type, "", body, length);
+/* The request that waited has been answered: what came behind it is read. */
+static bool go_on(http1 *connection) {
     if (connection->is_closing) {
         return false;
     }
@@ -505,6 +513,22 @@ bool ss_http1_reply(ss_connection *base, int http_status, const char *content_ty
     return goes_on;
 }
 
+bool ss_http1_reply(ss_connection *base, int http_status, const char *content_type, const uint8_t *body,
+                    size_t length) {
+    http1 *connection = (http1 *)base;
+    base->admin_token = 0;
+    respond(connection, http_status, content_type, "", body, length);
+    return go_on(connection);
+}
+
+static bool answer(ss_connection *base, int32_t stream_id, const ss_verdict *verdict) {
+    (void)stream_id; /* one request at a time */
+    http1 *connection = (http1 *)base;
+    base->is_paused = false;
+    respond_verdict(connection, verdict);
+    return go_on(connection);
+}
+
 static bool produce(ss_connection *base) {
     (void)base; /* answers are written when they are made */
     return true;
@@ -514,16 +538,16 @@ static bool tick(ss_connection *base) {
     http1 *connection = (http1 *)base;
     const ss_listener_config *config = &base->listener->config;
     uint64_t now = base->scratch->now_ns;
-    if (config->idle_timeout_ns && now - base->active_ns > config->idle_timeout_ns) {
+    if (config->idle_timeout_ns && !base->is_paused && now - base->active_ns > config->idle_timeout_ns) {
         return false;
     }
-    if (config->read_timeout_ns && connection->has_begun && !base->admin_token &&
+    if (config->read_timeout_ns && connection->has_begun && !waits(connection) &&
         now - connection->started_ns > config->read_timeout_ns) {
         connection->is_closing = true;
         respond_text(connection, 408, "408 Request Timeout");
         return false;
     }
-    bool is_idle = !connection->has_begun && !base->admin_token && base->output.length == 0;
+    bool is_idle = !connection->has_begun && !waits(connection) && base->output.length == 0;
     return !(connection->is_draining && is_idle && now >= connection->drain_by_ns);
 }
 
@@ -544,7 +568,7 @@ static void http1_free(ss_connection *base) {
 }
 
 static const ss_protocol http1_protocol = {
-    .receive = receive, .produce = produce, .tick = tick, .drain = drain, .free = http1_free};
+    .receive = receive, .produce = produce, .tick = tick, .drain = drain, .answer = answer, .free = http1_free};
 
 ss_connection *ss_http1_new(ss_scratch *scratch, ss_listener *listener) {
     http1 *connection = calloc(1, sizeof *connection);

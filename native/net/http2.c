@@ -36,6 +36,7 @@ typedef struct stream {
     ss_encoding encoding;
     bool headers_done;
     bool answered;          /* what still arrives is ignored */
+    bool is_pending;        /* the answer is to come */
     bool complete;          /* the peer's side is closed */
     uint32_t stated_length; /* of the message, prefix included; 0 until the prefix is there */
     uint64_t started_ns;
@@ -77,6 +78,7 @@ typedef struct http2 {
     ss_connection base;
     nghttp2_session *session;
     stream_list unfinished; /* oldest first */
+    stream_list pending;    /* complete, and waiting for their answers */
     stream_list answered;   /* whose response is on its way */
     stream *borrowing;      /* whose body lies in the read buffer */
     head head;
@@ -128,9 +130,13 @@ static void release_body(http2 *connection, stream *s) {
     ss_body_release(connection->base.scratch, &s->body);
 }
 
+static stream_list *list_of(http2 *connection, const stream *s) {
+    return s->answered ? &connection->answered : s->is_pending ? &connection->pending : &connection->unfinished;
+}
+
 static void stream_free(http2 *connection, stream *s) {
     struct ss_http2_shared *shared = connection->base.scratch->http2;
-    list_remove(s->answered ? &connection->answered : &connection->unfinished, s);
+    list_remove(list_of(connection, s), s);
     release_body(connection, s);
     if (shared->n_spare < SPARE_STREAMS) {
         s->next = shared->spare;
@@ -231,7 +237,7 @@ static int answer_failure(http2 *connection, stream *s, const ss_verdict *verdic
 
 static int answer(http2 *connection, stream *s, const ss_verdict *verdict, const char *http_status) {
     release_body(connection, s);
-    list_remove(&connection->unfinished, s);
+    list_remove(list_of(connection, s), s);
     list_append(&connection->answered, s);
     s->answered = true;
     connection->credit += CREDIT_PER_REQUEST;
@@ -292,13 +298,23 @@ static int take_request(http2 *connection, stream *s) {
     ss_scratch *scratch = connection->base.scratch;
     const ss_service *service = scratch->service;
     ss_verdict verdict = {0};
-    ss_request request = {.signal = s->signal, .transport = SS_TRANSPORT_GRPC, .payload = SS_PAYLOAD_PROTOBUF};
+    ss_request request = {.signal = s->signal,
+                          .transport = SS_TRANSPORT_GRPC,
+                          .payload = SS_PAYLOAD_PROTOBUF,
+                          .route = ss_connection_route(&connection->base, s->id)};
     if (ss_grpc_unpack(scratch->codec, s->encoding, ss_body_bytes(&s->body), ss_body_length(&s->body),
                        connection->base.listener->config.max_message_bytes, &scratch->inflated, &request.bytes,
                        &request.length, &verdict)) {
         bool is_packed = *ss_body_bytes(&s->body) != 0; /* a message may be sent as it is whatever its stream says */
         request.encoding = is_packed ? s->encoding : SS_ENCODING_IDENTITY;
         service->accept(service->receiver, scratch->worker, &request, &verdict);
+    }
+    if (verdict.is_pending) {
+        release_body(connection, s);
+        list_remove(&connection->unfinished, s);
+        list_append(&connection->pending, s);
+        s->is_pending = true;
+        return 0;
     }
     return answer(connection, s, &verdict, "200");
 }
@@ -489,7 +505,7 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
         if (!s->headers_done && checked(connection, take_headers(connection, s)) != 0) {
             return NGHTTP2_ERR_CALLBACK_FAILURE;
         }
-        return s->complete && !s->answered ? checked(connection, take_request(connection, s)) : 0;
+        return s->complete && !s->answered && !s->is_pending ? checked(connection, take_request(connection, s)) : 0;
     case NGHTTP2_SETTINGS: connection->has_settings = true; return 0;
     case NGHTTP2_PING:
         if (frame->hd.flags & NGHTTP2_FLAG_ACK && connection->final_goaway_ns) {
@@ -610,7 +626,7 @@ static bool tick(ss_connection *base) {
         connection->credit =
             earned < (uint64_t)(CREDIT_MAX - connection->credit) ? connection->credit + (int32_t)earned : CREDIT_MAX;
     }
-    if (config->idle_timeout_ns && now - base->active_ns > config->idle_timeout_ns) {
+    if (config->idle_timeout_ns && !connection->pending.first && now - base->active_ns > config->idle_timeout_ns) {
         nghttp2_session_terminate_session(connection->session, NGHTTP2_NO_ERROR);
     }
     if (config->read_timeout_ns) {
@@ -648,11 +664,22 @@ static bool drain(ss_connection *base) {
     return true;
 }
 
+static bool answer_pending(ss_connection *base, int32_t stream_id, const ss_verdict *verdict) {
+    http2 *connection = (http2 *)base;
+    stream *s = nghttp2_session_get_stream_user_data(connection->session, stream_id);
+    /* A client that has given up on it has reset the stream. */
+    return !s || !s->is_pending || s->answered || answer(connection, s, verdict, "200") == 0 ||
+           end(connection, NGHTTP2_INTERNAL_ERROR);
+}
+
 static void http2_free(ss_connection *base) {
     http2 *connection = (http2 *)base;
     nghttp2_session_del(connection->session);
     while (connection->unfinished.first) {
         stream_free(connection, connection->unfinished.first);
+    }
+    while (connection->pending.first) {
+        stream_free(connection, connection->pending.first);
     }
     while (connection->answered.first) {
         stream_free(connection, connection->answered.first);
@@ -661,7 +688,7 @@ static void http2_free(ss_connection *base) {
 }
 
 static const ss_protocol http2_protocol = {
-    .receive = receive, .produce = produce, .tick = tick, .drain = drain, .free = http2_free};
+    .receive = receive, .produce = produce, .tick = tick, .drain = drain, .answer = answer_pending, .free = http2_free};
 
 /* ------------------------------------------------------------------ construction */
 

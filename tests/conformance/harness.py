@@ -14,6 +14,7 @@ from collector.native.runtime import Runtime, Worker
 from collector.receivers import otlp
 from collector.service.listeners import Listeners
 from collector.telemetry.logs import Log
+from tests.support.timer import Timer
 
 Address = tuple[str, int]
 
@@ -43,10 +44,11 @@ class Collector:
         grpc: Mapping[str, Any] | None = None,
         http: Mapping[str, Any] | None = None,
         consumers: Callable[[Runtime], Mapping[Signal, Consumer]] | None = None,
-        event_loops: int = 1,
         component_id: str = "otlp",
+        **keys: Any,
     ) -> None:
         self.runtime = Runtime()
+        self.timer = Timer()
         self.sinks: dict[Signal, Sink] = {}
         if consumers is None:
             self.sinks = {signal: Sink(self.runtime, signal) for signal in Signal}
@@ -61,13 +63,14 @@ class Collector:
                 http=otlp.Http(**{"endpoint": "127.0.0.1:0", **(http or {})}),
             ),
             transport=otlp.TransportName(transport),
-            event_loops=event_loops,
+            **keys,
         )
         settings = Settings(
             id=ComponentID.parse(component_id),
             signal=None,
             runtime=self.runtime,
             log=log,
+            loop=self.timer,
             listeners=self.sockets,
         )
         self.receiver = otlp.factory.create(config, settings)
@@ -103,13 +106,12 @@ class Collector:
         return self.sinks[signal].take()
 
     def metrics(self) -> dict[tuple[str, str, str], float]:
-        """Return the receiver's samples by (name, transport, signal)."""
-        values = {}
+        """Return the receiver's samples by (name, transport, signal); those of several reasons add up."""
+        values: dict[tuple[str, str, str], float] = {}
         for sample in self.receiver.samples():
             labels = dict(sample.labels)
-            values[sample.instrument.name, labels.get("transport", ""), labels.get("otel_signal", "")] = (
-                sample.value
-            )
+            key = sample.instrument.name, labels.get("transport", ""), labels.get("otel_signal", "")
+            values[key] = values.get(key, 0) + sample.value
         return values
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,6 +15,7 @@ from collector.native.pipeline import Discard, Pipeline
 from collector.native.runtime import Runtime, Worker
 from collector.processors.memory_limiter import Config, MemoryLimiter
 from collector.telemetry.logs import Log
+from tests.support.timer import Timer
 
 MIB = 1 << 20
 
@@ -24,23 +24,6 @@ def _request() -> bytes:
     request = ExportTraceServiceRequest()
     request.resource_spans.add().scope_spans.add().spans.add(name="a", trace_id=b"1" * 16, span_id=b"2" * 8)
     return request.SerializeToString()
-
-
-class Timer:
-    """The loop that calls back when the test says."""
-
-    def __init__(self) -> None:
-        self.calls: list[tuple[float, Callable[[], None]]] = []
-
-    def every(self, period_s: float, callback: Callable[[], None]) -> Timer:
-        self.calls.append((period_s, callback))
-        return self
-
-    def on_readable(self, fd: int, callback: Callable[[], None]) -> Timer:
-        raise AssertionError(fd)
-
-    def cancel(self) -> None:
-        self.calls.clear()
 
 
 class Setup:
