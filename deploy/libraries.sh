@@ -8,6 +8,7 @@ has_module() { pkg-config --exists "$1" 2>/dev/null; }
 has_header() { "$python" -c 'import os, sysconfig; os.stat(sysconfig.get_path("include") + "/Python.h")' 2>/dev/null; }
 has_venv() { "$python" -c 'import ensurepip, venv' 2>/dev/null; }
 in_apt() { apt-cache show "$1" >/dev/null 2>&1; }
+has_library() { PATH="$PATH:/sbin:/usr/sbin" ldconfig -p 2>/dev/null | grep -q "$1"; }
 
 # Debian 12 has the sources of llhttp in a package for Node.js, and no library.
 has_llhttp() { has_module libllhttp || [ -e /usr/share/llhttp/llhttp.c ]; }
@@ -25,10 +26,11 @@ missing() {
     has_venv || echo python3-venv python3
 }
 
-# What it uses where it is: faster gzip, and snappy.
+# What it uses where it is: faster gzip, snappy and lz4.
 useful() {
     has_module libdeflate || echo libdeflate-dev libdeflate-devel
     has_module snappy || echo libsnappy-dev snappy-devel
+    has_library liblz4.so.1 || echo liblz4-1 lz4-libs
 }
 
 if [ -n "$(missing; useful)" ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then

@@ -14,17 +14,16 @@ from collections.abc import Iterator
 
 from collector import __version__
 from collector.component import Factory, Settings, Stability
-from collector.config.fields import Duration, Secret, option, section
+from collector.config.fields import Duration, option, section
 from collector.config.values import split_address
 from collector.errors import ConsumeError, PermanentError, RetryableError
-from collector.exporterhelper.compression import CompressionParams, Recoder, native_level
-from collector.exporterhelper.headers import header_problems
-from collector.exporterhelper.queue import QueueConfig, QueueSender
+from collector.exporterhelper.client import ClientConfig
+from collector.exporterhelper.compression import Recoder, native_level
+from collector.exporterhelper.queue import QueueSender
 from collector.exporterhelper.request import Request, Sent
-from collector.exporterhelper.retry import RetryConfig
 from collector.exporterhelper.timeout import TIMEOUT_DOC
 from collector.ids import Signal
-from collector.lean import Any, NamedTuple
+from collector.lean import NamedTuple
 from collector.native.client import Client, ExportResult
 from collector.native.codec import Encoding
 from collector.telemetry.instruments import Sample
@@ -119,7 +118,7 @@ def parse_endpoint(endpoint: str) -> Target:
 
 
 @section
-class Config:
+class Config(ClientConfig):
     """The exporter's keys."""
 
     endpoint: str = option(
@@ -129,23 +128,14 @@ class Config:
         Compression.ZSTD,
         doc="none, gzip, zstd or snappy; a server that does not know it is sent gzip, then none.",
     )
-    compression_params: CompressionParams = option(factory=CompressionParams, doc="How hard to compress.")
-    headers: dict[str, Secret] = option(factory=dict, doc="Metadata sent with each request.")
     timeout: Duration = option(Duration(5.0), doc=TIMEOUT_DOC, minimum=0)
-    sending_queue: QueueConfig = option(factory=QueueConfig, doc="The queue in front of the exporter.")
-    retry_on_failure: RetryConfig = option(factory=RetryConfig, doc="Repetition of failed requests.")
     tls: TLS = option(factory=TLS, doc="Transport security.")
-    auth: Any = option(None, doc="Not supported yet.")
     authority: str = option("", doc="Value of :authority; empty for the endpoint.")
     keepalive: Keepalive = option(factory=Keepalive, doc="Accepted for compatibility.")
     wait_for_ready: bool = option(
         False, doc="Accepted for compatibility: each attempt connects anew, retry_on_failure repeats it."
     )
     balancer_name: str = option("", doc="Accepted for compatibility: each call takes any free connection.")
-    read_buffer_size: int = option(0, doc="Accepted for compatibility: responses are a few bytes.", minimum=0)
-    write_buffer_size: int = option(
-        0, doc="Accepted for compatibility: frames are gathered up to 64 KiB for a write.", minimum=0
-    )
 
     def problems(self) -> Iterator[tuple[str, str]]:
         """Yield (field, message) for each rule that the values break."""
@@ -160,10 +150,7 @@ class Config:
             yield "endpoint", "TLS is not supported yet: use http:// or host:port with tls.insecure: true"
         elif not self.tls.insecure and not self.endpoint.startswith(("http://", "unix:")):
             yield "tls", "TLS is not supported yet: set tls.insecure: true"
-        if self.auth is not None:
-            yield "auth", "not supported yet; a fixed token can be set in headers"
-        yield from header_problems(self.headers)
-        yield from self.compression_params.level_problems(self.compression)
+        yield from self.client_problems(self.compression)
 
 
 def _is_compression_refusal(result: ExportResult) -> bool:

@@ -13,13 +13,12 @@ from collections.abc import Iterator, Mapping
 
 from collector import __version__
 from collector.component import Factory, Settings, Stability
-from collector.config.fields import Duration, Secret, option, section
+from collector.config.fields import Duration, option, section
 from collector.errors import ConsumeError, MalformedInput, PermanentError, RetryableError
-from collector.exporterhelper.compression import CompressionParams, Recoder, native_level
-from collector.exporterhelper.headers import header_problems
-from collector.exporterhelper.queue import QueueConfig, QueueSender
+from collector.exporterhelper.client import ClientConfig
+from collector.exporterhelper.compression import Recoder, native_level
+from collector.exporterhelper.queue import QueueSender
 from collector.exporterhelper.request import Request, Sent
-from collector.exporterhelper.retry import RetryConfig
 from collector.exporterhelper.timeout import TIMEOUT_DOC
 from collector.ids import Signal
 from collector.lean import Any
@@ -56,6 +55,8 @@ class Compression(enum.StrEnum):
     SNAPPY = "snappy"
     ZLIB = "zlib"
     DEFLATE = "deflate"
+    SNAPPY_FRAMED = "x-snappy-framed"
+    LZ4 = "lz4"
 
     @property
     def encoding(self) -> codec.Encoding:
@@ -72,7 +73,7 @@ class TLS:
 
 
 @section
-class Config:
+class Config(ClientConfig):
     """The exporter's keys."""
 
     endpoint: str = option("", doc="Base URL; /v1/traces, /v1/metrics or /v1/logs is added.")
@@ -81,19 +82,11 @@ class Config:
     logs_endpoint: str = option("", doc="Whole URL for logs, used as it is.")
     encoding: Encoding = option(Encoding.PROTO, doc="proto or json.")
     compression: Compression = option(
-        Compression.GZIP, doc="none, gzip, zstd, snappy, zlib or deflate (both RFC 1950)."
+        Compression.GZIP,
+        doc="none, gzip, zstd, snappy, x-snappy-framed, lz4, zlib or deflate (both RFC 1950).",
     )
-    compression_params: CompressionParams = option(factory=CompressionParams, doc="How hard to compress.")
-    headers: dict[str, Secret] = option(factory=dict, doc="Headers sent with each request.")
     timeout: Duration = option(Duration(30.0), doc=TIMEOUT_DOC, minimum=0)
-    sending_queue: QueueConfig = option(factory=QueueConfig, doc="The queue in front of the exporter.")
-    retry_on_failure: RetryConfig = option(factory=RetryConfig, doc="Repetition of failed requests.")
     tls: TLS = option(factory=TLS, doc="Transport security.")
-    auth: Any = option(None, doc="Not supported yet.")
-    read_buffer_size: int = option(0, doc="Accepted for compatibility: responses are a few bytes.", minimum=0)
-    write_buffer_size: int = option(
-        0, doc="Accepted for compatibility: a body is written at once.", minimum=0
-    )
 
     def url(self, signal: Signal) -> str:
         """Return where requests of signal go; empty when no endpoint is set for it."""
@@ -111,10 +104,7 @@ class Config:
                 yield field, "TLS is not supported yet: use http://"
             elif not url.startswith("http://") or not url.removeprefix("http://").strip("/"):
                 yield field, f"expected a URL such as 'http://localhost:4318', got {url!r}"
-        if self.auth is not None:
-            yield "auth", "not supported yet; a fixed token can be set in headers"
-        yield from header_problems(self.headers)
-        yield from self.compression_params.level_problems(self.compression)
+        yield from self.client_problems(self.compression)
 
     def problems_for(self, signal: Signal) -> Iterator[tuple[str, str]]:
         """Yield what is missing when a pipeline of signal ends here."""

@@ -18,6 +18,7 @@ class Encoding(enum.StrEnum):
     SNAPPY = "snappy"
     ZLIB = "zlib"
     SNAPPY_FRAMED = "x-snappy-framed"
+    LZ4 = "lz4"
 
     @property
     def is_available(self) -> bool:
@@ -32,6 +33,7 @@ _NUMBERS: dict[str, int] = {
     "snappy": lib.SS_ENCODING_SNAPPY,
     "zlib": lib.SS_ENCODING_ZLIB,
     "x-snappy-framed": lib.SS_ENCODING_SNAPPY_FRAMED,
+    "lz4": lib.SS_ENCODING_LZ4,
 }
 
 

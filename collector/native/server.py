@@ -2,39 +2,83 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from collector.ids import Signal
-from collector.lean import Any, NamedTuple, field, record
+from collector.lean import Any, NamedTuple, record
 from collector.native.errors import check, fail, new_error
 from collector.native.library import ffi, lib
 from collector.native.pipeline import Receiver
 from collector.native.runtime import Runtime
 
 
+class Cors(NamedTuple):
+    """What pages of other origins may do; see `ss_cors_config`."""
+
+    origins: tuple[str, ...]
+    headers: tuple[str, ...] = ()
+    exposed_headers: str = ""
+    max_age_s: int = 0
+
+
 @record
-class Listener:
-    """A listening socket and the limits of its connections.
+class Rules:
+    """How connections are served. Zero is no limit, and never, where nothing else is said.
+
+    Attributes:
+        max_message_bytes: of a request, before and after decompression.
+        idle_timeout_s: connections without a request are ended after it.
+        read_timeout_s: a request must be complete within it.
+        max_concurrent_streams, initial_window_bytes: of HTTP/2.
+        max_age_s: gRPC connections this old end with their calls.
+        max_age_grace_s: and this much later whether the calls are done or not.
+        ping_after_s, ping_timeout_s: gRPC clients silent for the first are pinged, and ended after the second.
+        min_ping_interval_s, pings_without_calls: how often gRPC clients may ping.
+        has_health: serve `grpc.health.v1.Health`.
+        paths: URL path of traces, metrics and logs; one that ends in `/` with all below it.
+        header_timeout_s: the head of an HTTP request must be there within it.
+        write_timeout_s: an HTTP answer must be taken within it.
+        closes_after_answer: an HTTP connection is for one request.
+        encodings: values of Content-Encoding that are accepted, `""` for none; an empty set takes bodies as they come.
+        response_headers: lines of every HTTP answer, each with its end.
+        cors: for browsers; None: no word of it.
+    """
+
+    max_message_bytes: int = 4 << 20
+    idle_timeout_s: float = 0.0
+    read_timeout_s: float = 0.0
+    max_concurrent_streams: int = 200
+    initial_window_bytes: int = 2 << 20
+    max_age_s: float = 0.0
+    max_age_grace_s: float = 0.0
+    ping_after_s: float = 0.0
+    ping_timeout_s: float = 0.0
+    min_ping_interval_s: float = 0.0
+    pings_without_calls: bool = False
+    has_health: bool = False
+    paths: tuple[str, str, str] = ("/v1/traces", "/v1/metrics", "/v1/logs")
+    header_timeout_s: float = 0.0
+    write_timeout_s: float = 0.0
+    closes_after_answer: bool = False
+    encodings: frozenset[str] = frozenset(
+        {"", "gzip", "zstd", "zlib", "deflate", "snappy", "x-snappy-framed", "lz4"}
+    )
+    response_headers: str = ""
+    cors: Cors | None = None
+
+
+@record
+class Listener(Rules):
+    """A listening socket and how it is served.
 
     Attributes:
         fd: bound and listening; the server duplicates it and the caller closes its own.
         protocol: `grpc` (HTTP/2 with prior knowledge) or `http` (HTTP/1.1).
         is_admin: every request waits for `Server.reply`; protocol `http` only.
-        max_message_bytes: of a request, before and after decompression.
-        idle_timeout_s: connections without traffic are closed after it; 0 means never.
-        read_timeout_s: a request must be complete within it; 0 means no limit.
-        paths: URL paths other than the default `/v1/...`.
     """
 
     fd: int
     protocol: str
     is_admin: bool = False
-    max_message_bytes: int = 4 << 20
-    max_concurrent_streams: int = 200
-    initial_window_bytes: int = 2 << 20
-    idle_timeout_s: float = 0.0
-    read_timeout_s: float = 0.0
-    paths: Mapping[Signal, str] = field(factory=dict)
 
 
 class AdminRequest(NamedTuple):
@@ -69,27 +113,8 @@ class Server:
         event_loops: int = 1,
         accept: Any = None,
     ) -> None:
-        transports = {"grpc": lib.SS_TRANSPORT_GRPC, "http": lib.SS_TRANSPORT_HTTP}
-        texts: list[Any] = []
-        entries = []
-        for listener in listeners:
-            paths = [ffi.NULL] * lib.SS_N_SIGNALS
-            for signal, path in listener.paths.items():
-                paths[signal.number] = ffi.new("char[]", path.encode())
-            texts.extend(paths)
-            entries.append(
-                {
-                    "fd": listener.fd,
-                    "transport": transports[listener.protocol],
-                    "is_admin": listener.is_admin,
-                    "max_message_bytes": listener.max_message_bytes,
-                    "max_concurrent_streams": listener.max_concurrent_streams,
-                    "initial_window_bytes": listener.initial_window_bytes,
-                    "idle_timeout_ns": int(listener.idle_timeout_s * 1e9),
-                    "read_timeout_ns": int(listener.read_timeout_s * 1e9),
-                    "paths": paths,
-                }
-            )
+        kept: list[Any] = []
+        entries = [_listener_config(listener, kept) for listener in listeners]
         array = ffi.new("ss_listener_config[]", entries)
         config = ffi.new(
             "ss_server_config *",
@@ -107,6 +132,14 @@ class Server:
             fail(error.code, "server", error)
         self._pointer = ffi.gc(pointer, lib.ss_server_free)
         self._keep = (runtime, receiver, accept)
+
+    def strangers(self) -> dict[tuple[str, str], int]:
+        """Return how many clients came to a port of a protocol (the first) and spoke another one (the second)."""
+        stats = self.stats()
+        return {
+            (protocol, speaks): int(stats.misdirected[_TRANSPORTS[protocol]][number])
+            for protocol, speaks, number in _STRANGERS
+        }
 
     def shutdown(self, timeout_s: float) -> bool:
         """Refuse new requests, let those in flight finish; False when timeout_s was not enough for all.
@@ -141,3 +174,76 @@ class Server:
         """Answer the admin request with token; any thread. A client that is gone by then is no error."""
         result = lib.ss_server_reply(self._pointer, token, status, content_type.encode(), body, len(body))
         check(result, "admin reply")
+
+
+_MAX_MESSAGE_BYTES = (1 << 32) - 1  # a gRPC length prefix and the table's offsets have 32 bits
+_TRANSPORTS = {"grpc": lib.SS_TRANSPORT_GRPC, "http": lib.SS_TRANSPORT_HTTP}
+_STRANGERS = (
+    ("grpc", "http1", lib.SS_STRANGER_HTTP1),
+    ("grpc", "tls", lib.SS_STRANGER_TLS),
+    ("http", "http2", lib.SS_STRANGER_HTTP2),
+    ("http", "tls", lib.SS_STRANGER_TLS),
+)
+_CONTENT_ENCODINGS = {
+    "": 1 << lib.SS_CONTENT_NONE | 1 << lib.SS_CONTENT_IDENTITY,
+    "identity": 1 << lib.SS_CONTENT_IDENTITY,
+    "gzip": 1 << lib.SS_CONTENT_GZIP,
+    "zstd": 1 << lib.SS_CONTENT_ZSTD,
+    "zlib": 1 << lib.SS_CONTENT_ZLIB,
+    "deflate": 1 << lib.SS_CONTENT_DEFLATE,
+    "snappy": 1 << lib.SS_CONTENT_SNAPPY,
+    "x-snappy-framed": 1 << lib.SS_CONTENT_SNAPPY_FRAMED,
+    "lz4": 1 << lib.SS_CONTENT_LZ4,
+}
+
+
+def _listener_config(listener: Listener, kept: list[Any]) -> dict[str, Any]:
+    """Return listener as an ss_listener_config; kept holds what that points to."""
+
+    def text(value: str) -> Any:
+        kept.append(ffi.new("char[]", value.encode()))
+        return kept[-1]
+
+    def texts(values: Sequence[str]) -> Any:
+        kept.append(ffi.new("char *[]", [text(value) for value in values]))
+        return kept[-1]
+
+    def nanoseconds(seconds: float) -> int:
+        return int(seconds * 1e9)
+
+    cors = ffi.NULL
+    if listener.cors is not None:
+        cors = ffi.new("ss_cors_config *")
+        kept.append(cors)
+        cors.origins, cors.n_origins = texts(listener.cors.origins), len(listener.cors.origins)
+        cors.headers, cors.n_headers = texts(listener.cors.headers), len(listener.cors.headers)
+        cors.exposed_headers = text(listener.cors.exposed_headers)
+        cors.max_age_s = listener.cors.max_age_s
+    encodings = 0
+    for name in listener.encodings:
+        encodings |= _CONTENT_ENCODINGS[name]
+    return {
+        "fd": listener.fd,
+        "transport": _TRANSPORTS[listener.protocol],
+        "is_admin": listener.is_admin,
+        "max_message_bytes": min(listener.max_message_bytes, _MAX_MESSAGE_BYTES),
+        "max_concurrent_streams": listener.max_concurrent_streams,
+        "initial_window_bytes": listener.initial_window_bytes,
+        "idle_timeout_ns": nanoseconds(listener.idle_timeout_s),
+        "read_timeout_ns": nanoseconds(listener.read_timeout_s),
+        "max_age_ns": nanoseconds(listener.max_age_s),
+        "max_age_grace_ns": nanoseconds(listener.max_age_grace_s),
+        "ping_after_ns": nanoseconds(listener.ping_after_s),
+        "ping_timeout_ns": nanoseconds(listener.ping_timeout_s),
+        "min_ping_interval_ns": nanoseconds(listener.min_ping_interval_s),
+        "pings_without_calls": listener.pings_without_calls,
+        "has_health": listener.has_health,
+        "paths": [text(path) for path in listener.paths],
+        "closes_after_answer": listener.closes_after_answer,
+        "ignores_encoding": not listener.encodings,
+        "encodings": encodings,
+        "header_timeout_ns": nanoseconds(listener.header_timeout_s),
+        "write_timeout_ns": nanoseconds(listener.write_timeout_s),
+        "response_headers": text(listener.response_headers),
+        "cors": cors,
+    }

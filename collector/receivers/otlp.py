@@ -1,47 +1,45 @@
 """Take OTLP over gRPC and HTTP: traces, metrics and logs.
 
-Keys, defaults and texts are the OpenTelemetry Collector's `otlpreceiver`, `configgrpc` and `confighttp`. The work is
-done by a transport; this module says what it shall serve and where requests go.
+Keys, defaults and texts are the OpenTelemetry Collector's `otlpreceiver`. The work is done by a transport; this module
+says what it shall serve and where requests go.
 """
 
 from __future__ import annotations
 
 import enum
 import os
+import re
 from collections.abc import Iterable, Iterator
 
 from collector.component import Factory, Handle, Settings, Stability
-from collector.config.fields import Duration, option, section
-from collector.config.values import split_address
+from collector.config.fields import option, section
+from collector.config.grpc import GrpcServer
+from collector.config.http import HttpServer
 from collector.errors import StartError
 from collector.ids import Signal
-from collector.lean import Any
+from collector.lean import NamedTuple
 from collector.native.library import has_net, lib
 from collector.native.pipeline import Consumer
 from collector.native.pipeline import Receiver as NativeReceiver
 from collector.telemetry.instruments import Instrument, Sample
-from collector.transport import Listener, Transport
+from collector.transport import Cors, Listener, Transport
 
 _MIB = 1 << 20
-_DEFAULT_GRPC_BYTES = 4 * _MIB
-_DEFAULT_HTTP_BYTES = 20 * _MIB
-_MAX_MESSAGE_MIB = ((1 << 63) - 1) // _MIB
-_DEFAULT_STREAMS = 200
 # A request holds a thread of the portable transport until it is complete; they are made when needed.
 _PORTABLE_THREADS = 256
 _TRANSPORT_NUMBERS = {"grpc": lib.SS_TRANSPORT_GRPC, "http": lib.SS_TRANSPORT_HTTP}
-_NOT_YET = "is not supported yet"
 _REPORT_PERIOD_S = 10.0
-_HTTP_ENCODINGS = ("", "gzip", "zstd", "zlib", "snappy", "deflate", "lz4", "x-snappy-framed")
-
-
-class Network(enum.StrEnum):
-    """What an endpoint is an address of."""
-
-    TCP = "tcp"
-    TCP4 = "tcp4"
-    TCP6 = "tcp6"
-    UNIX = "unix"
+_NATIVE_ONLY = "needs the native transport"
+# grpc-go's defaults, where keepalive says 0.
+_PING_AFTER_S = 7200.0
+_PING_TIMEOUT_S = 20.0
+_MIN_PING_INTERVAL_S = 300.0
+# How soon after it came, and how often, a stranger is told of.
+_STRANGERS_PERIOD_S = 5.0
+_STRANGERS_SILENCE_S = 600.0
+_IN_PATHS = re.compile(r"[!-z|~]*")
+_BAD_ESCAPE = re.compile(r"%(?![0-9a-fA-F]{2}).{0,2}", re.DOTALL)
+_ESCAPE = re.compile(r"%([0-9a-fA-F]{2})")
 
 
 class TransportName(enum.StrEnum):
@@ -59,66 +57,10 @@ class InvalidItems(enum.StrEnum):
 
 
 @section
-class KeepaliveServerParameters:
-    """When connections are ended, and probed."""
-
-    max_connection_idle: Duration = option(
-        Duration(0.0), doc="Close a connection without calls after this long; 0 is never.", minimum=0
-    )
-    max_connection_age: Duration = option(
-        Duration(0.0), doc="Close a connection this old; not supported yet.", minimum=0
-    )
-    max_connection_age_grace: Duration = option(
-        Duration(0.0), doc="Time for the calls of a connection that is too old; not supported yet.", minimum=0
-    )
-    time: Duration = option(
-        Duration(0.0), doc="Ping a silent client after this long; not supported yet.", minimum=0
-    )
-    timeout: Duration = option(
-        Duration(0.0), doc="Wait this long for the answer to a ping; not supported yet.", minimum=0
-    )
-
-    def problems(self) -> Iterator[tuple[str, str]]:
-        """Yield what this build cannot do."""
-        for name in ("max_connection_age", "max_connection_age_grace", "time", "timeout"):
-            if getattr(self, name):
-                yield name, _NOT_YET
-
-
-@section
-class KeepaliveEnforcementPolicy:
-    """How often clients may ping."""
-
-    min_time: Duration = option(
-        Duration(0.0), doc="Accepted; pings are limited by a rate that no honest client reaches.", minimum=0
-    )
-    permit_without_stream: bool = option(False, doc="Accepted; always permitted.")
-
-
-@section
-class Keepalive:
-    """Life of gRPC connections."""
-
-    server_parameters: KeepaliveServerParameters = option(
-        factory=KeepaliveServerParameters, doc="When the server ends or probes a connection."
-    )
-    enforcement_policy: KeepaliveEnforcementPolicy = option(
-        factory=KeepaliveEnforcementPolicy, doc="How often clients may ping."
-    )
-
-
-@section
-class Grpc:
+class Grpc(GrpcServer):
     """OTLP/gRPC."""
 
     endpoint: str = option("localhost:4317", doc="`host:port`, or the path of a unix socket.")
-    transport: Network = option(Network.TCP, doc="What endpoint is.")
-    max_recv_msg_size_mib: int = option(
-        0, doc="Largest message, before and after decompression; 0 is 4.", unit="MiB"
-    )
-    max_concurrent_streams: int = option(
-        200, doc="Calls at once on one connection; 0 is 200.", minimum=0, maximum=(1 << 31) - 1
-    )
     initial_window_size: int = option(
         2 * _MIB,
         doc="HTTP/2 flow-control window of a stream.",
@@ -127,103 +69,61 @@ class Grpc:
         maximum=(1 << 31) - 1,
         ours=True,
     )
-    read_buffer_size: int = option(524288, doc="Accepted; buffers size themselves.", unit="bytes")
-    write_buffer_size: int = option(0, doc="Accepted; buffers size themselves.", unit="bytes")
-    keepalive: Keepalive = option(factory=Keepalive, doc="Life of connections.")
-    tls: Any = option(None, doc="Not supported yet.")
-    auth: Any = option(None, doc="Not supported yet.")
-    include_metadata: bool = option(False, doc="Accepted; no component reads request metadata yet.")
-    middlewares: tuple[Any, ...] = option((), doc="Not supported yet.")
-
-    @property
-    def max_message_bytes(self) -> int:
-        """The size limit in force, in bytes."""
-        return self.max_recv_msg_size_mib * _MIB or _DEFAULT_GRPC_BYTES
-
-    def problems(self) -> Iterator[tuple[str, str]]:
-        """Yield what is no address, sizes out of range and what this build cannot do."""
-        if not 0 <= self.max_recv_msg_size_mib <= _MAX_MESSAGE_MIB:
-            yield (
-                "max_recv_msg_size_mib",
-                (
-                    "invalid max_recv_msg_size_mib value, must be between 1 and"
-                    f" {_MAX_MESSAGE_MIB}: {self.max_recv_msg_size_mib}"
-                ),
-            )
-        for name in ("read_buffer_size", "write_buffer_size"):
-            if getattr(self, name) < 0:
-                yield name, f"invalid {name} value: {getattr(self, name)}"
-        yield from _endpoint_problems(self)
-        yield from _unsupported(self, "tls", "auth", "middlewares")
+    health_service: bool = option(
+        True,
+        doc="Serve `grpc.health.v1.Health`: a signal's service is SERVING while a pipeline takes the signal, the whole"
+        " while any does.",
+        ours=True,
+    )
 
 
 @section
-class Http:
+class Http(HttpServer):
     """OTLP/HTTP."""
 
     endpoint: str = option("localhost:4318", doc="`host:port`, or the path of a unix socket.")
-    transport: Network = option(Network.TCP, doc="What endpoint is.")
-    max_request_body_size: int = option(
-        _DEFAULT_HTTP_BYTES,
-        doc="Largest body, before and after decompression; 0 or less is 20 MiB.",
-        unit="bytes",
-    )
-    compression_algorithms: tuple[str, ...] = option(
-        _HTTP_ENCODINGS, doc="Accepted Content-Encoding values; a choice among them is not supported yet."
-    )
-    traces_url_path: str = option("/v1/traces", doc="Path of traces.")
+    traces_url_path: str = option("/v1/traces", doc="Path of traces; one that ends in / with all below it.")
     metrics_url_path: str = option("/v1/metrics", doc="Path of metrics.")
     logs_url_path: str = option("/v1/logs", doc="Path of logs.")
-    read_timeout: Duration = option(
-        Duration(0.0), doc="A request must be complete within this; 0 is no limit.", minimum=0
-    )
-    read_header_timeout: Duration = option(
-        Duration(0.0), doc="Not supported yet; use read_timeout.", minimum=0
-    )
-    write_timeout: Duration = option(Duration(0.0), doc="Not supported yet.", minimum=0)
-    idle_timeout: Duration = option(
-        Duration(0.0), doc="Close a connection idle this long; 0 is never.", minimum=0
-    )
-    keep_alives_enabled: bool = option(
-        True, doc="Several requests on one connection; false is not supported yet."
-    )
-    response_headers: dict[str, Any] = option(factory=dict, doc="Not supported yet.")
-    cors: Any = option(None, doc="Not supported yet.")
-    tls: Any = option(None, doc="Not supported yet.")
-    auth: Any = option(None, doc="Not supported yet.")
-    include_metadata: bool = option(False, doc="Accepted; no component reads request metadata yet.")
-    middlewares: tuple[Any, ...] = option((), doc="Not supported yet.")
-
-    @property
-    def max_message_bytes(self) -> int:
-        """The size limit in force, in bytes."""
-        return self.max_request_body_size if self.max_request_body_size > 0 else _DEFAULT_HTTP_BYTES
 
     @property
     def paths(self) -> tuple[str, str, str]:
         """Path of traces, metrics and logs, each with its leading slash."""
-        paths = (self.traces_url_path, self.metrics_url_path, self.logs_url_path)
-        traces, metrics, logs = (path if path.startswith("/") else f"/{path}" for path in paths)
-        return traces, metrics, logs
+        return (
+            parse_url_path(self.traces_url_path),
+            parse_url_path(self.metrics_url_path),
+            parse_url_path(self.logs_url_path),
+        )
 
     def problems(self) -> Iterator[tuple[str, str]]:
-        """Yield addresses and paths that are none and what this build cannot do."""
-        yield from _endpoint_problems(self)
-        for signal, path in zip(Signal, self.paths, strict=True):
-            if not _is_path(path):
-                yield f"{signal.value}_url_path", f"invalid HTTP URL path set for signal: {path!r}"
-        if len(set(self.paths)) < len(self.paths):
+        """Yield paths that are none or not the only one of their kind."""
+        yield from HttpServer.problems(self)
+        paths = []
+        for signal in Signal:
+            key = f"{signal.value}_url_path"
+            try:
+                paths.append(parse_url_path(getattr(self, key)))
+            except ValueError as error:
+                yield key, f"invalid HTTP URL path set for signal: {error}"
+        if len(set(paths)) < len(paths):
             yield "traces_url_path", "expected a path of its own for each signal"
-        if set(self.compression_algorithms) != set(_HTTP_ENCODINGS):
-            yield "compression_algorithms", _NOT_YET
-        if not self.keep_alives_enabled:
-            yield "keep_alives_enabled", f"false {_NOT_YET}"
-        # cors without origins does nothing in the Collector either.
-        if self.cors and (not isinstance(self.cors, dict) or self.cors.get("allowed_origins")):
-            yield "cors", _NOT_YET
-        yield from _unsupported(
-            self, "read_header_timeout", "write_timeout", "response_headers", "tls", "auth", "middlewares"
-        )
+
+
+def parse_url_path(text: str) -> str:
+    """Return the path that text is, with its leading slash, without escapes, query and fragment.
+
+    Raises:
+        ValueError: it is none.
+    """
+    bad = _BAD_ESCAPE.search(text)
+    if bad is not None:
+        raise ValueError(f'parse "{text}": invalid URL escape "{bad[0]}"')
+    path = _ESCAPE.sub(lambda escape: chr(int(escape[1], 16)), text.partition("#")[0].partition("?")[0])
+    if "://" in path:
+        raise ValueError(f'parse "{text}": expected a path, got a URL')
+    if not _IN_PATHS.fullmatch(path):
+        raise ValueError(f'parse "{text}": expected letters, digits and marks, without braces')
+    return path if path.startswith("/") else f"/{path}"
 
 
 @section
@@ -256,9 +156,48 @@ class Config:
     )
 
     def problems(self) -> Iterator[tuple[str, str]]:
-        """Yield the missing protocol."""
+        """Yield the missing protocol, and what only the native transport does."""
         if self.protocols.grpc is None and self.protocols.http is None:
             yield "", "must specify at least one protocol when using the OTLP receiver"
+        http = self.protocols.http
+        if http is not None and (self.transport is TransportName.GRPCIO or not has_net()):
+            if http.cors is not None and http.cors.is_on:
+                yield "protocols::http::cors", _NATIVE_ONLY
+            if http.write_timeout > 0:
+                yield "protocols::http::write_timeout", _NATIVE_ONLY
+
+
+class Stranger(NamedTuple):
+    """What a client speaks that is at the wrong port, and what to do about it."""
+
+    transport: str
+    speaks: str
+    advice: str
+
+
+_STRANGERS = (
+    Stranger(
+        "http",
+        "http2",
+        "a gRPC client is talking to the HTTP port: send to the gRPC port, 4317 by default, or set"
+        " OTEL_EXPORTER_OTLP_PROTOCOL or OTEL_EXPORTER_OTLP_TRACES_PROTOCOL to http/protobuf",
+    ),
+    Stranger(
+        "grpc",
+        "http1",
+        "an HTTP client is talking to the gRPC port: send to the HTTP port, 4318 by default, or set"
+        " OTEL_EXPORTER_OTLP_PROTOCOL to grpc",
+    ),
+    *(
+        Stranger(
+            transport,
+            "tls",
+            "a client is talking TLS to a port without it: give it an http:// endpoint, or set"
+            " OTEL_EXPORTER_OTLP_INSECURE to true",
+        )
+        for transport in ("grpc", "http")
+    ),
+)
 
 
 class Receiver:
@@ -274,6 +213,8 @@ class Receiver:
         self._reporter = FaultReporter(self._native, settings)
         self._transport: Transport | None = None
         self._addresses: dict[str, str] = {}
+        self._watch: Handle | None = None
+        self._told: dict[Stranger, tuple[int, float]] = {}
 
     @property
     def addresses(self) -> dict[str, str]:
@@ -298,12 +239,15 @@ class Receiver:
             ) from error
         self._transport = transport
         self._reporter.start()
+        self._watch = self._settings.loop.every(_STRANGERS_PERIOD_S, self._tell_of_strangers)
         for protocol, address in self._addresses.items():
             self._settings.log.info(f"Starting {protocol.upper()} server", endpoint=address)
         self._advise()
 
     def shutdown(self, deadline_s: float) -> None:
         """Refuse new requests, let those in flight finish within deadline_s, close."""
+        if self._watch is not None:
+            self._watch.cancel()
         if self._transport is not None:
             self._transport.shutdown(deadline_s)
         self._reporter.shutdown()
@@ -330,6 +274,9 @@ class Receiver:
         if self._transport is not None:
             for name, value in self._transport.stats().items():
                 yield Sample(_TRANSPORT_INSTRUMENTS[name], (("receiver", receiver),), value)
+            for (transport, speaks), value in self._transport.strangers().items():
+                labels = (("receiver", receiver), ("transport", transport))
+                yield Sample(_MISDIRECTED, (*labels, ("speaks", speaks)), value)
 
     def _new_transport(self) -> Transport:
         name = self._config.transport
@@ -357,8 +304,29 @@ class Receiver:
             clock=self._settings.clock,
         )
 
+    def _tell_of_strangers(self) -> None:
+        """Warn of clients at the wrong port: soon, and then seldom."""
+        counts = self._transport.strangers() if self._transport is not None else {}
+        now_s = self._settings.clock()
+        for stranger in _STRANGERS:
+            count = counts.get((stranger.transport, stranger.speaks), 0)
+            told, told_s = self._told.get(stranger, (0, -_STRANGERS_SILENCE_S))
+            if count > told and now_s - told_s >= _STRANGERS_SILENCE_S:
+                self._told[stranger] = (count, now_s)
+                self._settings.log.warning(
+                    stranger.advice,
+                    transport=stranger.transport,
+                    endpoint=self._addresses.get(stranger.transport, ""),
+                    connections=count - told,
+                )
+
     def _advise(self) -> None:
         """Say what an operator who cannot connect, or whom everybody can connect to, wants to know."""
+        http = self._config.protocols.http
+        if http is not None and http.cors is not None and http.cors.allowed_headers and not http.cors.is_on:
+            self._settings.log.warning(
+                "The CORS configuration specifies allowed headers but no allowed origins, and is therefore ignored."
+            )
         hosts = [address.rpartition(":")[0].strip("[]") for address in self._addresses.values()]
         if any(host in ("0.0.0.0", "::") for host in hosts):
             self._settings.log.warning(
@@ -412,15 +380,24 @@ def listeners(protocols: Protocols) -> tuple[Listener, ...]:
     served = []
     if protocols.grpc is not None:
         grpc = protocols.grpc
+        life = grpc.keepalive.server_parameters
+        pings = grpc.keepalive.enforcement_policy
         served.append(
             Listener(
                 protocol="grpc",
                 network=grpc.transport.value,
                 endpoint=grpc.endpoint,
                 max_message_bytes=grpc.max_message_bytes,
-                max_concurrent_streams=grpc.max_concurrent_streams or _DEFAULT_STREAMS,
+                max_concurrent_streams=grpc.max_streams,
                 initial_window_bytes=grpc.initial_window_size,
-                idle_timeout_s=grpc.keepalive.server_parameters.max_connection_idle,
+                idle_timeout_s=life.max_connection_idle,
+                max_age_s=life.max_connection_age,
+                max_age_grace_s=life.max_connection_age_grace,
+                ping_after_s=life.time or _PING_AFTER_S,
+                ping_timeout_s=life.timeout or _PING_TIMEOUT_S,
+                min_ping_interval_s=pings.min_time or _MIN_PING_INTERVAL_S,
+                pings_without_calls=pings.permit_without_stream,
+                has_health=grpc.health_service,
             )
         )
     if protocols.http is not None:
@@ -431,33 +408,25 @@ def listeners(protocols: Protocols) -> tuple[Listener, ...]:
                 network=http.transport.value,
                 endpoint=http.endpoint,
                 max_message_bytes=http.max_message_bytes,
-                idle_timeout_s=http.idle_timeout,
-                read_timeout_s=http.read_timeout,
+                idle_timeout_s=http.idle_timeout_s,
+                read_timeout_s=http.read_timeout_s,
+                header_timeout_s=http.header_timeout_s,
+                write_timeout_s=max(0.0, http.write_timeout),
+                closes_after_answer=not http.keep_alives_enabled,
+                response_headers=http.header_lines,
+                encodings=frozenset(http.compression_algorithms),
                 paths=http.paths,
+                cors=_cors(http),
             )
         )
     return tuple(served)
 
 
-def _endpoint_problems(config: Grpc | Http) -> Iterator[tuple[str, str]]:
-    if config.transport is Network.UNIX:
-        if not config.endpoint:
-            yield "endpoint", "expected the path of a unix socket, got ''"
-        return
-    try:
-        split_address(config.endpoint)
-    except ValueError as error:
-        yield "endpoint", str(error)
-
-
-def _unsupported(config: Any, *names: str) -> Iterator[tuple[str, str]]:
-    for name in names:
-        if getattr(config, name):
-            yield name, _NOT_YET
-
-
-def _is_path(path: str) -> bool:
-    return path.isascii() and path.isprintable() and not set(path) & set(" ?#%")
+def _cors(http: Http) -> Cors | None:
+    cors = http.cors
+    if cors is None or not cors.is_on:
+        return None
+    return Cors(cors.allowed_origins, cors.allowed_headers, cors.exposed, cors.max_age)
 
 
 def _items_instruments(signal: Signal) -> tuple[Instrument, Instrument]:
@@ -502,6 +471,12 @@ _TRANSPORT_INSTRUMENTS = {
         "spansieve_receiver_protocol_errors", "counter", "Connections ended for breaking the protocol."
     ),
 }
+
+_MISDIRECTED = Instrument(
+    "spansieve_receiver_misdirected_connections",
+    "counter",
+    "Connections ended for speaking another protocol than that of the port.",
+)
 
 factory = Factory(
     config=Config,

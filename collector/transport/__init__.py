@@ -12,33 +12,24 @@ from collector.ids import Signal
 from collector.lean import Protocol, record
 from collector.native.pipeline import Verdict
 from collector.native.runtime import Worker
+from collector.native.server import Cors, Rules
+
+__all__ = ["Acceptor", "Cors", "Listener", "Transport"]
 
 
 @record
-class Listener:
-    """One address to serve, and the limits there.
+class Listener(Rules):
+    """One address to serve, and how.
 
     Attributes:
         protocol: `grpc` or `http`.
         network: `tcp`, `tcp4`, `tcp6` or `unix`.
         endpoint: `host:port`, or the path of a unix socket.
-        max_message_bytes: before and after decompression.
-        max_concurrent_streams: of one HTTP/2 connection.
-        initial_window_bytes: HTTP/2 flow control, of a stream.
-        idle_timeout_s: a connection idle this long is closed; 0 is never.
-        read_timeout_s: a request must be complete within this; 0 is no limit.
-        paths: HTTP path of traces, metrics and logs.
     """
 
     protocol: str
     network: str
     endpoint: str
-    max_message_bytes: int
-    max_concurrent_streams: int = 200
-    initial_window_bytes: int = 2 << 20
-    idle_timeout_s: float = 0.0
-    read_timeout_s: float = 0.0
-    paths: tuple[str, str, str] = ("/v1/traces", "/v1/metrics", "/v1/logs")
 
 
 class Acceptor(Protocol):
@@ -67,3 +58,6 @@ class Transport(Protocol):
 
     def stats(self) -> dict[str, int]:
         """Return the transport's own counters; empty where it has none."""
+
+    def strangers(self) -> dict[tuple[str, str], int]:
+        """Return how many clients came to a listener's port and spoke another protocol, by both; may be empty."""

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from collector.component import Listeners
 from collector.config.values import format_address
 from collector.errors import NativeError
-from collector.ids import Signal
+from collector.lean import fields
 from collector.native.pipeline import Receiver
 from collector.native.runtime import Runtime
 from collector.native.server import Listener as NativeListener
-from collector.native.server import Server
+from collector.native.server import Rules, Server
 from collector.transport import Listener
 
 
@@ -34,6 +34,7 @@ class NativeTransport:
         self._event_loops = event_loops
         self._server: Server | None = None
         self._last_stats: dict[str, int] = {}
+        self._last_strangers: dict[tuple[str, str], int] = {}
 
     def start(self) -> dict[str, str]:
         """Serve; return the bound address of each protocol."""
@@ -55,7 +56,7 @@ class NativeTransport:
         """Refuse new requests, let those in flight finish within timeout_s, close."""
         if self._server is not None:
             self._server.shutdown(timeout_s)
-            self._last_stats = self.stats()
+            self._last_stats, self._last_strangers = self.stats(), self.strangers()
             self._server = None
 
     def stats(self) -> dict[str, int]:
@@ -65,19 +66,15 @@ class NativeTransport:
         stats = self._server.stats()
         return {name: int(getattr(stats, name)) for name in _COUNTERS}
 
+    def strangers(self) -> dict[tuple[str, str], int]:
+        """Return the clients that spoke another protocol, after shutdown as they were at its end."""
+        return self._last_strangers if self._server is None else self._server.strangers()
 
-_MAX_MESSAGE_BYTES = (1 << 32) - 1  # a gRPC length prefix and the table's offsets have 32 bits
+
 _COUNTERS = ("connections_opened", "connections_open", "bytes_read", "bytes_written", "protocol_errors")
+_RULES = tuple(field.name for field in fields(Rules))
 
 
 def _native(listener: Listener, fd: int) -> NativeListener:
-    return NativeListener(
-        fd=fd,
-        protocol=listener.protocol,
-        max_message_bytes=min(listener.max_message_bytes, _MAX_MESSAGE_BYTES),
-        max_concurrent_streams=listener.max_concurrent_streams,
-        initial_window_bytes=listener.initial_window_bytes,
-        idle_timeout_s=listener.idle_timeout_s,
-        read_timeout_s=listener.read_timeout_s,
-        paths=dict(zip(Signal, listener.paths, strict=True)),
-    )
+    rules = {name: getattr(listener, name) for name in _RULES}
+    return NativeListener(fd=fd, protocol=listener.protocol, **rules)

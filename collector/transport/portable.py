@@ -72,6 +72,10 @@ class PortableTransport:
         """Return nothing: the servers below have no counters."""
         return {}
 
+    def strangers(self) -> dict[tuple[str, str], int]:
+        """Return nothing: the servers below do not tell strangers from other broken input."""
+        return {}
+
     def _new_server(self, listener: Listener) -> GrpcServer | HttpServer:
         if listener.protocol == "grpc":
             from collector.transport.portable_grpc import GrpcServer

@@ -31,22 +31,43 @@ _METHODS = {
         ("logs", "LogsService", Signal.LOGS),
     )
 }
+# Watch would hold a thread for each watcher.
+_CHECK = "/grpc.health.v1.Health/Check"
+# The signals that a HealthCheckRequest asks about: an empty one, or the name of a service in field 1.
+_CHECKED = {b"": tuple(Signal), b"\x0a\x00": tuple(Signal)} | {
+    b"\x0a" + bytes([len(service)]) + service.encode(): (signal,)
+    for service, signal in ((method.split("/")[1], signal) for method, signal in _METHODS.items())
+}
 _CODES = {code.value[0]: code for code in grpc.StatusCode}
+
+
+_MAX_MS = (1 << 31) - 1
 
 
 class _Services(grpc.GenericRpcHandler):  # type: ignore[misc]
     """Routes a method name to the export of its signal."""
 
-    def __init__(self, acceptor: Acceptor, scratch: Scratch) -> None:
+    def __init__(self, acceptor: Acceptor, scratch: Scratch, *, has_health: bool) -> None:
         self._acceptor = acceptor
         self._scratch = scratch
         self._handlers = {method: self._new_handler(signal) for method, signal in _METHODS.items()}
+        self._health = grpc.unary_unary_rpc_method_handler(self._check) if has_health else None
 
     def service(self, handler_call_details: Any) -> Any:
         """Return the handler of a call; None makes grpcio answer UNIMPLEMENTED."""
         method = handler_call_details.method
+        if method == _CHECK:
+            return self._health
         signal = _METHODS.get(method)
         return self._handlers[method] if signal and self._acceptor.has_signal(signal) else None
+
+    def _check(self, request: bytes, context: Any) -> bytes:
+        """Answer a HealthCheckRequest: SERVING (1) or NOT_SERVING (2)."""
+        signals = _CHECKED.get(request)
+        if signals is None:
+            context.abort(grpc.StatusCode.NOT_FOUND, "unknown service")
+            raise AssertionError
+        return b"\x08\x01" if any(map(self._acceptor.has_signal, signals)) else b"\x08\x02"
 
     def _new_handler(self, signal: Signal) -> Any:
         def export(body: bytes, context: Any) -> bytes:
@@ -78,7 +99,7 @@ class GrpcServer:
         self._executor = ThreadPoolExecutor(threads, thread_name_prefix="otlp-grpc")
         self._server = grpc.server(
             self._executor,
-            handlers=[_Services(acceptor, scratch)],
+            handlers=[_Services(acceptor, scratch, has_health=listener.has_health)],
             options=_options(listener),
         )
 
@@ -106,7 +127,16 @@ def _options(listener: Listener) -> list[tuple[str, int]]:
         ("grpc.max_receive_message_length", listener.max_message_bytes),
         ("grpc.max_concurrent_streams", listener.max_concurrent_streams),
         ("grpc.http2.lookahead_bytes", listener.initial_window_bytes),
+        ("grpc.keepalive_permit_without_calls", int(listener.pings_without_calls)),
     ]
-    if listener.idle_timeout_s:
-        options.append(("grpc.max_connection_idle_ms", int(listener.idle_timeout_s * 1000)))
+    for name, limit_s in (
+        ("grpc.max_connection_idle_ms", listener.idle_timeout_s),
+        ("grpc.max_connection_age_ms", listener.max_age_s),
+        ("grpc.max_connection_age_grace_ms", listener.max_age_grace_s),
+        ("grpc.keepalive_time_ms", listener.ping_after_s),
+        ("grpc.keepalive_timeout_ms", listener.ping_timeout_s),
+        ("grpc.http2.min_recv_ping_interval_without_data_ms", listener.min_ping_interval_s),
+    ):
+        if limit_s:
+            options.append((name, min(int(limit_s * 1000), _MAX_MS)))
     return options

@@ -43,6 +43,7 @@ _ENCODINGS = {
     "deflate": "zlib",
     "snappy": "snappy",
     "x-snappy-framed": "x-snappy-framed",
+    "lz4": "lz4",
 }
 _TOO_LARGE = "http: request body too large"
 _LINE_MAX = 65536
@@ -72,6 +73,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     def setup(self) -> None:
         """Prepare the connection's streams."""
         super().setup()
+        self._is_fresh = True
         if self.server.listener.network != "unix":
             self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
@@ -80,18 +82,25 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self._has_unread_body = False
         self._expects_continue = False
         try:
-            self.connection.settimeout(self.server.listener.idle_timeout_s or None)
+            limit_s = self.server.listener.idle_timeout_s
+            if self._is_fresh:
+                limit_s = self.server.listener.header_timeout_s or limit_s
+            self._is_fresh = False
+            self.connection.settimeout(limit_s or None)
             self.raw_requestline = self.rfile.readline(_LINE_MAX + 1)
             if not self.raw_requestline:
                 self.close_connection = True
                 return
             self.server.set_busy(self.connection, True)
-            self._deadline = self._new_deadline()
+            listener = self.server.listener
+            begun = self.server.clock()
+            self._deadline = begun + listener.header_timeout_s if listener.header_timeout_s else None
             self._arm()
             if len(self.raw_requestline) > _LINE_MAX:
                 self.requestline = self.request_version = self.command = ""
                 self.send_error(414)
             elif self.parse_request():
+                self._deadline = begun + listener.read_timeout_s if listener.read_timeout_s else None
                 self._answer()
             if self._has_unread_body:
                 self._discard()
@@ -123,9 +132,14 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self._has_unread_body = bool(
             self.headers.get("Transfer-Encoding") or self.headers.get("Content-Length", "0") != "0"
         )
-        signal = self.server.signals.get(self.path.partition("?")[0])
+        signal = self.server.find_signal(self.path.partition("?")[0])
+        encoding = self.headers.get("Content-Encoding", "")
         content_type = self.headers.get("Content-Type", "").partition(";")[0].strip().lower()
-        if signal is None or not self.server.acceptor.has_signal(signal):
+        if not self.server.accepts(encoding):
+            self._skip_body()
+            kind = content_type if content_type == _PROTOBUF else _JSON
+            self._fail(kind, f"unsupported Content-Encoding: {encoding}")
+        elif signal is None or not self.server.acceptor.has_signal(signal):
             self._skip_body()
             self._respond(404, "text/plain; charset=utf-8", b"404 page not found\n")
         elif self.command != "POST":
@@ -136,14 +150,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             supported = f"415 unsupported media type, supported: [{_JSON}, {_PROTOBUF}]"
             self._respond(415, "text/plain", supported.encode())
         else:
-            self._export(signal, content_type)
+            self._export(signal, content_type, encoding if self.server.listener.encodings else "")
 
-    def _export(self, signal: Signal, content_type: str) -> None:
-        encoding = self.headers.get("Content-Encoding", "")
-        if encoding and encoding not in _ENCODINGS:
-            self._skip_body()
-            self._fail(content_type, f"unsupported Content-Encoding: {encoding}")
-            return
+    def _export(self, signal: Signal, content_type: str, encoding: str) -> None:
         try:
             body = self._read_body(self.server.listener.max_message_bytes)
             if encoding:
@@ -181,7 +190,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     def _respond(
         self, status: int, content_type: str, body: bytes, headers: dict[str, str] | None = None
     ) -> None:
-        if self.server.is_closing or self._has_unread_body:
+        if self.server.is_closing or self._has_unread_body or self.server.listener.closes_after_answer:
             self.close_connection = True
         self.send_response_only(status)
         for name, value in (headers or {}).items():
@@ -190,6 +199,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         if self.close_connection:
             self.send_header("Connection", "close")
+        for line in self.server.response_headers:
+            self.send_header(*line)
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(body)
@@ -259,10 +270,6 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             length -= len(piece)
         return body.getvalue()
 
-    def _new_deadline(self) -> float | None:
-        timeout_s = self.server.listener.read_timeout_s
-        return self.server.clock() + timeout_s if timeout_s else None
-
     def _arm(self) -> None:
         """Let the next read take no longer than what is left for the request."""
         if self._deadline is not None:
@@ -304,10 +311,27 @@ class _Server(http.server.ThreadingHTTPServer):
         self.acceptor = acceptor
         self.scratch = scratch
         self.clock = clock
-        self.signals = dict(zip(listener.paths, Signal, strict=True))
+        self.response_headers = [
+            (name, value)
+            for name, _, value in (line.partition(": ") for line in listener.response_headers.splitlines())
+        ]
         self.is_closing = False
         self._connections: dict[Any, bool] = {}
         self._idle = threading.Condition()
+
+    def find_signal(self, path: str) -> Signal | None:
+        """Return the signal of the path that path is, or of the longest one above it that takes all below."""
+        known = [
+            (len(own), signal)
+            for own, signal in zip(self.listener.paths, Signal, strict=True)
+            if path == own or (own.endswith("/") and path.startswith(own))
+        ]
+        return max(known)[1] if known else None
+
+    def accepts(self, encoding: str) -> bool:
+        """Return whether bodies may have this Content-Encoding."""
+        encodings = self.listener.encodings
+        return not encodings or encoding in encodings or (encoding == "identity" and "" in encodings)
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Serve a new connection on a thread of its own."""

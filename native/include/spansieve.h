@@ -57,6 +57,7 @@ typedef enum ss_encoding {
     SS_ENCODING_SNAPPY,        /* raw block format; framed is recognised on the way in */
     SS_ENCODING_ZLIB,          /* HTTP "deflate" and "zlib": RFC 1950 */
     SS_ENCODING_SNAPPY_FRAMED, /* gRPC "snappy", HTTP "x-snappy-framed"; a raw block is recognised on the way in */
+    SS_ENCODING_LZ4,           /* frames */
     SS_N_ENCODINGS
 } ss_encoding;
 
@@ -67,6 +68,7 @@ typedef enum ss_code {
     SS_CODE_UNKNOWN = 2,
     SS_CODE_INVALID_ARGUMENT = 3,
     SS_CODE_DEADLINE_EXCEEDED = 4,
+    SS_CODE_NOT_FOUND = 5,
     SS_CODE_RESOURCE_EXHAUSTED = 8,
     SS_CODE_UNIMPLEMENTED = 12,
     SS_CODE_INTERNAL = 13,
@@ -535,7 +537,7 @@ typedef struct ss_codec ss_codec;
 ss_codec *ss_codec_new(void);
 void ss_codec_free(ss_codec *codec);
 /* level: the library's scale; 0 is the encoding's default (gzip, zlib: 6; zstd: 1, with a wide window
- * from 1 MiB of input on). SS_ERR_ARGUMENT: no such level; snappy has none but 0. Appends to out. */
+ * from 1 MiB of input on). SS_ERR_ARGUMENT: no such level; snappy and lz4 have none but 0. Appends to out. */
 ss_status ss_compress(ss_codec *codec, ss_encoding encoding, int level, const uint8_t *bytes, size_t length,
                       ss_buffer *out);
 /* Appends to out at most max_length bytes; SS_ERR_LIMIT when there would be more, before they are allocated.
@@ -545,6 +547,31 @@ ss_status ss_decompress(ss_codec *codec, ss_encoding encoding, const uint8_t *by
 
 /* ------------------------------------------------------------------ net: server */
 
+/* Names that Content-Encoding may have; bit 1 << n of ss_listener_config.encodings is name n. */
+typedef enum ss_content_encoding {
+    SS_CONTENT_NONE = 0, /* no such header */
+    SS_CONTENT_IDENTITY,
+    SS_CONTENT_GZIP,
+    SS_CONTENT_ZSTD,
+    SS_CONTENT_ZLIB,
+    SS_CONTENT_DEFLATE,
+    SS_CONTENT_SNAPPY,
+    SS_CONTENT_SNAPPY_FRAMED,
+    SS_CONTENT_LZ4,
+    SS_N_CONTENT_ENCODINGS
+} ss_content_encoding;
+
+/* What pages of other origins may do, as browsers ask for it. */
+typedef struct ss_cors_config {
+    const char *const
+        *origins;     /* the first "*" in one stands for any text, "*" alone allows all; case does not count */
+    size_t n_origins; /* 0: no CORS */
+    const char *const *headers; /* that a request may have; "*" alone allows all. None: those that need no leave */
+    size_t n_headers;
+    const char *exposed_headers; /* value of Access-Control-Expose-Headers; NULL: not sent */
+    int32_t max_age_s;           /* 0: not said; less: not at all */
+} ss_cors_config;
+
 typedef struct ss_listener_config {
     int fd;                          /* bound, listening; the server dups it */
     ss_transport transport;          /* GRPC: HTTP/2 with prior knowledge; HTTP: HTTP/1.1 */
@@ -552,10 +579,28 @@ typedef struct ss_listener_config {
     uint32_t max_concurrent_streams; /* 0: 200 */
     uint32_t initial_window_bytes;   /* of a stream, 0: 2 MiB; the connection's is four times that */
     uint32_t max_connections;        /* 0: no limit; more are closed at once */
-    uint64_t idle_timeout_ns;        /* close connections idle this long; 0: never */
+    uint64_t idle_timeout_ns;        /* close connections without a request this long; 0: never */
     uint64_t read_timeout_ns;        /* a request must be complete within this; 0: no limit */
-    const char *paths[3];            /* HTTP: URL path of each signal; copied. NULL entries: the default /v1/... */
-    bool is_admin;                   /* HTTP: every request goes to ss_server_next_request instead of accept */
+
+    /* gRPC. */
+    uint64_t max_age_ns;       /* end connections this old, give or take a tenth, when their calls are done; 0: never */
+    uint64_t max_age_grace_ns; /* and this much later whether they are done or not; 0: never */
+    uint64_t ping_after_ns;    /* ping peers silent this long; 0: never */
+    uint64_t ping_timeout_ns;  /* and end the connection if they stay so */
+    uint64_t min_ping_interval_ns; /* end connections that ping more often */
+    bool pings_without_calls;      /* else two hours must be between pings when there is no call */
+    bool has_health;               /* serve grpc.health.v1.Health */
+
+    /* HTTP. */
+    const char *paths[3]; /* URL path of each signal, one ending in "/" with all below it; NULL: /v1/...; copied */
+    bool is_admin;        /* every request goes to ss_server_next_request instead of accept */
+    bool closes_after_answer;
+    bool ignores_encoding;        /* bodies are taken as they come, whatever Content-Encoding says */
+    uint32_t encodings;           /* bits of ss_content_encoding that are accepted; 0: all */
+    uint64_t header_timeout_ns;   /* the head of a request must be there within this; 0: no limit */
+    uint64_t write_timeout_ns;    /* an answer must be taken within this; 0: no limit */
+    const char *response_headers; /* lines, each with its end, of every answer; NULL: none; copied */
+    const ss_cors_config *cors;   /* NULL: no CORS; copied */
 } ss_listener_config;
 
 typedef struct ss_server_config {
@@ -567,13 +612,17 @@ typedef struct ss_server_config {
     void *receiver; /* first argument of both */
 } ss_server_config;
 
+/* What a client speaks that has come to the wrong port. */
+typedef enum ss_stranger { SS_STRANGER_HTTP1 = 0, SS_STRANGER_HTTP2 = 1, SS_STRANGER_TLS = 2 } ss_stranger;
+
 typedef struct ss_server_stats {
     uint64_t connections_opened;
     uint64_t connections_open;
     uint64_t requests;
     uint64_t bytes_read; /* from sockets */
     uint64_t bytes_written;
-    uint64_t protocol_errors; /* connections ended for breaking HTTP or flooding */
+    uint64_t protocol_errors;   /* connections ended for breaking HTTP or flooding */
+    uint64_t misdirected[2][3]; /* those among them that speak another protocol: [ss_transport][ss_stranger] */
 } ss_server_stats;
 
 /* A request to an admin listener. Valid until its reply. */

@@ -1,12 +1,13 @@
 /*
- * Message and content encodings over zlib (or libdeflate), zstd and snappy, with contexts that live as long as the
- * codec.
+ * Message and content encodings over zlib (or libdeflate), zstd, snappy and lz4, with contexts that live as long as
+ * the codec, but for lz4's, which are large and quickly made.
  *
  * Decompression never trusts a stated size with memory: a size is believed only while it is plausible for the bytes
  * that carry it, and the output grows in steps up to the caller's limit. Nothing needs a window of its own, since the
  * output is one piece of memory: what a decoder holds is its output and its tables.
  * Sources: RFC 1950, RFC 1952, RFC 8878, snappy's format and framing descriptions.
  */
+#include "net/codec_lz4.h"
 #include "net/codec_snappy.h"
 #include "spansieve.h"
 
@@ -41,6 +42,7 @@ struct ss_codec {
     ZSTD_DCtx *zstd_in;
     ZSTD_CCtx *zstd_out;
     ss_snappy snappy;
+    ss_lz4 lz4;
     int deflate_level; /* of the compressor below */
 #if SPANSIEVE_HAVE_DEFLATE
     struct libdeflate_decompressor *decompressor;
@@ -59,6 +61,7 @@ bool ss_encoding_is_available(ss_encoding encoding) {
     case SS_ENCODING_ZLIB: return true;
     case SS_ENCODING_SNAPPY:
     case SS_ENCODING_SNAPPY_FRAMED: return ss_snappy_is_available();
+    case SS_ENCODING_LZ4: return ss_lz4_is_available();
     case SS_N_ENCODINGS: break;
     }
     return false;
@@ -78,6 +81,7 @@ void ss_codec_free(ss_codec *codec) {
     ZSTD_freeDCtx(codec->zstd_in);
     ZSTD_freeCCtx(codec->zstd_out);
     ss_snappy_release(&codec->snappy);
+    ss_lz4_release(&codec->lz4);
 #if SPANSIEVE_HAVE_DEFLATE
     if (codec->decompressor) {
         libdeflate_free_decompressor(codec->decompressor);
@@ -206,6 +210,7 @@ ss_status ss_compress(ss_codec *codec, ss_encoding encoding, int level, const ui
     case SS_ENCODING_SNAPPY: return level ? SS_ERR_ARGUMENT : ss_snappy_compress(&codec->snappy, bytes, length, out);
     case SS_ENCODING_SNAPPY_FRAMED:
         return level ? SS_ERR_ARGUMENT : ss_snappy_compress_framed(&codec->snappy, bytes, length, out);
+    case SS_ENCODING_LZ4: return level ? SS_ERR_ARGUMENT : ss_lz4_compress(&codec->lz4, bytes, length, out);
     case SS_N_ENCODINGS: break;
     }
     return SS_ERR_UNSUPPORTED;
@@ -213,20 +218,13 @@ ss_status ss_compress(ss_codec *codec, ss_encoding encoding, int level, const ui
 
 /* ------------------------------------------------------------------ decompression */
 
-static ss_status fail(ss_error *error, ss_status code, size_t offset, const char *reason) {
-    if (error) {
-        *error = (ss_error){.code = code, .offset = offset, .reason = reason};
-    }
-    return code;
-}
-
 /* The grammar of gzip (any number of members) or zlib (exactly one stream), in steps of output. */
 static ss_status inflate_stream(ss_codec *codec, ss_encoding encoding, const uint8_t *bytes, size_t length,
                                 size_t max_length, ss_buffer *out, ss_error *error) {
     z_stream *stream = &codec->inflate;
     int bits = encoding == SS_ENCODING_GZIP ? GZIP_WINDOW_BITS : ZLIB_WINDOW_BITS;
     if ((codec->has_inflate ? inflateReset2(stream, bits) : inflateInit2(stream, bits)) != Z_OK) {
-        return fail(error, SS_ERR_NO_MEMORY, 0, "no memory for the inflater");
+        return ss_codec_fail(error, SS_ERR_NO_MEMORY, 0, "no memory for the inflater");
     }
     codec->has_inflate = true;
     size_t start = out->length;
@@ -239,7 +237,7 @@ static ss_status inflate_stream(ss_codec *codec, ss_encoding encoding, const uin
         }
         ss_status status = ss_buffer_reserve(out, step);
         if (status != SS_OK) {
-            return fail(error, status, pos, "no memory for the decompressed bytes");
+            return ss_codec_fail(error, status, pos, "no memory for the decompressed bytes");
         }
         if (step < room && out->capacity - out->length > step) {
             step = out->capacity - out->length < room ? out->capacity - out->length : room;
@@ -256,23 +254,23 @@ static ss_status inflate_stream(ss_codec *codec, ss_encoding encoding, const uin
         if (step) {
             out->length += written;
         } else if (written) {
-            return fail(error, SS_ERR_LIMIT, pos, "decompressed size exceeds the limit");
+            return ss_codec_fail(error, SS_ERR_LIMIT, pos, "decompressed size exceeds the limit");
         }
         if (result == Z_STREAM_END) {
             if (pos == length) {
                 return SS_OK;
             }
             if (encoding == SS_ENCODING_ZLIB) {
-                return fail(error, SS_ERR_MALFORMED, pos, "bytes after the end of the zlib stream");
+                return ss_codec_fail(error, SS_ERR_MALFORMED, pos, "bytes after the end of the zlib stream");
             }
             inflateReset(stream);
         } else if (result == Z_BUF_ERROR || (result == Z_OK && pos == length && stream->avail_out)) {
-            return fail(error, SS_ERR_MALFORMED, pos, "compressed data ends too early");
+            return ss_codec_fail(error, SS_ERR_MALFORMED, pos, "compressed data ends too early");
         } else if (result == Z_MEM_ERROR) {
-            return fail(error, SS_ERR_NO_MEMORY, pos, "no memory for the inflater");
+            return ss_codec_fail(error, SS_ERR_NO_MEMORY, pos, "no memory for the inflater");
         } else if (result != Z_OK) {
-            return fail(error, SS_ERR_MALFORMED, pos,
-                        encoding == SS_ENCODING_GZIP ? "invalid gzip data" : "invalid zlib data");
+            return ss_codec_fail(error, SS_ERR_MALFORMED, pos,
+                                 encoding == SS_ENCODING_GZIP ? "invalid gzip data" : "invalid zlib data");
         }
     }
 }
@@ -311,11 +309,11 @@ static ss_status unpack_zstd_frame(ss_codec *codec, const uint8_t *frame, size_t
                                    ss_error *error, size_t offset) {
     unsigned long long stated = ZSTD_getFrameContentSize(frame, length);
     if (stated == ZSTD_CONTENTSIZE_ERROR) {
-        return fail(error, SS_ERR_MALFORMED, offset, "invalid zstd frame header");
+        return ss_codec_fail(error, SS_ERR_MALFORMED, offset, "invalid zstd frame header");
     }
     bool is_stated = stated != ZSTD_CONTENTSIZE_UNKNOWN;
     if (is_stated && stated > room) {
-        return fail(error, SS_ERR_LIMIT, offset, "decompressed size exceeds the limit");
+        return ss_codec_fail(error, SS_ERR_LIMIT, offset, "decompressed size exceeds the limit");
     }
     /* Twenty times covers almost all; a frame that states more (or nothing) and needs it is tried again with four
      * times the room, which costs a third more at worst. */
@@ -327,7 +325,7 @@ static ss_status unpack_zstd_frame(ss_codec *codec, const uint8_t *frame, size_t
         }
         ss_status status = ss_buffer_reserve(out, step ? step : 1);
         if (status != SS_OK) {
-            return fail(error, status, offset, "no memory for the decompressed bytes");
+            return ss_codec_fail(error, status, offset, "no memory for the decompressed bytes");
         }
         size_t size = ZSTD_decompressDCtx(codec->zstd_in, out->data + out->length, step, frame, length);
         if (!ZSTD_isError(size)) {
@@ -335,11 +333,11 @@ static ss_status unpack_zstd_frame(ss_codec *codec, const uint8_t *frame, size_t
             return SS_OK;
         }
         if (ZSTD_getErrorCode(size) != ZSTD_error_dstSize_tooSmall) {
-            return fail(error, SS_ERR_MALFORMED, offset, "invalid zstd data");
+            return ss_codec_fail(error, SS_ERR_MALFORMED, offset, "invalid zstd data");
         }
         if (step == limit) {
-            return is_stated ? fail(error, SS_ERR_MALFORMED, offset, "zstd frame is larger than it states")
-                             : fail(error, SS_ERR_LIMIT, offset, "decompressed size exceeds the limit");
+            return is_stated ? ss_codec_fail(error, SS_ERR_MALFORMED, offset, "zstd frame is larger than it states")
+                             : ss_codec_fail(error, SS_ERR_LIMIT, offset, "decompressed size exceeds the limit");
         }
         step = step > SIZE_MAX / 4 ? SIZE_MAX : 4 * step;
     }
@@ -348,14 +346,14 @@ static ss_status unpack_zstd_frame(ss_codec *codec, const uint8_t *frame, size_t
 static ss_status unpack_zstd(ss_codec *codec, const uint8_t *bytes, size_t length, size_t max_length, ss_buffer *out,
                              ss_error *error) {
     if (!codec->zstd_in && !(codec->zstd_in = ZSTD_createDCtx())) {
-        return fail(error, SS_ERR_NO_MEMORY, 0, "no memory for the zstd context");
+        return ss_codec_fail(error, SS_ERR_NO_MEMORY, 0, "no memory for the zstd context");
     }
     size_t start = out->length;
     size_t pos = 0;
     do {
         size_t frame = ZSTD_findFrameCompressedSize(bytes + pos, length - pos); /* also of a skippable one */
         if (ZSTD_isError(frame) || frame == 0) {
-            return fail(error, SS_ERR_MALFORMED, pos, "invalid or incomplete zstd frame");
+            return ss_codec_fail(error, SS_ERR_MALFORMED, pos, "invalid or incomplete zstd frame");
         }
         ss_status status =
             unpack_zstd_frame(codec, bytes + pos, frame, max_length - (out->length - start), out, error, pos);
@@ -372,7 +370,7 @@ static ss_status decompress(ss_codec *codec, ss_encoding encoding, const uint8_t
     switch (encoding) {
     case SS_ENCODING_IDENTITY:
         if (length > max_length) {
-            return fail(error, SS_ERR_LIMIT, max_length, "size exceeds the limit");
+            return ss_codec_fail(error, SS_ERR_LIMIT, max_length, "size exceeds the limit");
         }
         return ss_buffer_append(out, bytes, length);
     case SS_ENCODING_GZIP:
@@ -386,9 +384,10 @@ static ss_status decompress(ss_codec *codec, ss_encoding encoding, const uint8_t
     case SS_ENCODING_ZSTD: return unpack_zstd(codec, bytes, length, max_length, out, error);
     case SS_ENCODING_SNAPPY:
     case SS_ENCODING_SNAPPY_FRAMED: return ss_snappy_decompress(&codec->snappy, bytes, length, max_length, out, error);
+    case SS_ENCODING_LZ4: return ss_lz4_decompress(&codec->lz4, bytes, length, max_length, out, error);
     case SS_N_ENCODINGS: break;
     }
-    return fail(error, SS_ERR_UNSUPPORTED, 0, "encoding is not available");
+    return ss_codec_fail(error, SS_ERR_UNSUPPORTED, 0, "encoding is not available");
 }
 
 ss_status ss_decompress(ss_codec *codec, ss_encoding encoding, const uint8_t *bytes, size_t length, size_t max_length,

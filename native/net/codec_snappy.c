@@ -3,16 +3,7 @@
 
 #include <string.h>
 
-static ss_status fail(ss_error *error, ss_status code, size_t offset, const char *reason) {
-    if (error) {
-        *error = (ss_error){.code = code, .offset = offset, .reason = reason};
-    }
-    return code;
-}
-
 #if SPANSIEVE_HAVE_SNAPPY
-
-#include <dlfcn.h>
 
 enum {
     SNAPPY_OK = 0,           /* snappy's status for success */
@@ -36,27 +27,18 @@ static ss_status load(ss_snappy *snappy) {
     if (snappy->library) {
         return SS_OK;
     }
-    ss_snappy loaded = {.library = dlopen("libsnappy.so.1", RTLD_NOW | RTLD_LOCAL)};
-    if (!loaded.library) {
-        return SS_ERR_UNSUPPORTED;
-    }
-    /* POSIX lets dlsym give functions; ISO C has no cast for that, hence the detour. */
-    *(void **)&loaded.compress = dlsym(loaded.library, "snappy_compress");
-    *(void **)&loaded.uncompress = dlsym(loaded.library, "snappy_uncompress");
-    *(void **)&loaded.uncompressed_length = dlsym(loaded.library, "snappy_uncompressed_length");
-    *(void **)&loaded.max_compressed_length = dlsym(loaded.library, "snappy_max_compressed_length");
-    if (!loaded.compress || !loaded.uncompress || !loaded.uncompressed_length || !loaded.max_compressed_length) {
-        ss_snappy_release(&loaded);
-        return SS_ERR_UNSUPPORTED;
-    }
-    *snappy = loaded;
-    return SS_OK;
+    const ss_symbol symbols[] = {
+        {"snappy_compress", &snappy->compress},
+        {"snappy_uncompress", &snappy->uncompress},
+        {"snappy_uncompressed_length", &snappy->uncompressed_length},
+        {"snappy_max_compressed_length", &snappy->max_compressed_length},
+    };
+    snappy->library = ss_library_load("libsnappy.so.1", symbols, sizeof symbols / sizeof symbols[0]);
+    return snappy->library ? SS_OK : SS_ERR_UNSUPPORTED;
 }
 
 void ss_snappy_release(ss_snappy *snappy) {
-    if (snappy->library) {
-        dlclose(snappy->library);
-    }
+    ss_library_unload(snappy->library);
     *snappy = (ss_snappy){0};
 }
 
@@ -137,17 +119,17 @@ static ss_status unpack_block(const ss_snappy *snappy, const uint8_t *bytes, siz
     size_t size;
     if (snappy->uncompressed_length((const char *)bytes, length, &size) != SNAPPY_OK ||
         size / BLOCK_MAX_RATIO > length) {
-        return fail(error, SS_ERR_MALFORMED, offset, "invalid snappy block");
+        return ss_codec_fail(error, SS_ERR_MALFORMED, offset, "invalid snappy block");
     }
     if (size > room) {
-        return fail(error, SS_ERR_LIMIT, offset, "decompressed size exceeds the limit");
+        return ss_codec_fail(error, SS_ERR_LIMIT, offset, "decompressed size exceeds the limit");
     }
     ss_status status = ss_buffer_reserve(out, size ? size : 1);
     if (status != SS_OK) {
-        return fail(error, status, offset, "no memory for the decompressed bytes");
+        return ss_codec_fail(error, status, offset, "no memory for the decompressed bytes");
     }
     if (snappy->uncompress((const char *)bytes, length, (char *)out->data + out->length, &size) != SNAPPY_OK) {
-        return fail(error, SS_ERR_MALFORMED, offset, "invalid snappy block");
+        return ss_codec_fail(error, SS_ERR_MALFORMED, offset, "invalid snappy block");
     }
     out->length += size;
     return SS_OK;
@@ -157,22 +139,22 @@ static ss_status unpack_frames(const ss_snappy *snappy, const uint8_t *bytes, si
                                ss_buffer *out, ss_error *error) {
     size_t start = out->length;
     if (ss_buffer_reserve(out, 0) != SS_OK) { /* even an empty chunk has its checksum, over bytes at out->data */
-        return fail(error, SS_ERR_NO_MEMORY, 0, "no memory for the decompressed bytes");
+        return ss_codec_fail(error, SS_ERR_NO_MEMORY, 0, "no memory for the decompressed bytes");
     }
     for (size_t pos = 0; pos < length;) {
         if (length - pos < CHUNK_HEADER_BYTES) {
-            return fail(error, SS_ERR_MALFORMED, pos, "incomplete snappy chunk");
+            return ss_codec_fail(error, SS_ERR_MALFORMED, pos, "incomplete snappy chunk");
         }
         const uint8_t *chunk = bytes + pos;
         uint8_t type = chunk[0];
         size_t size = (size_t)chunk[1] | (size_t)chunk[2] << 8 | (size_t)chunk[3] << 16;
         if (size > length - pos - CHUNK_HEADER_BYTES) {
-            return fail(error, SS_ERR_MALFORMED, pos, "incomplete snappy chunk");
+            return ss_codec_fail(error, SS_ERR_MALFORMED, pos, "incomplete snappy chunk");
         }
         const uint8_t *body = chunk + CHUNK_HEADER_BYTES;
         if (type == CHUNK_COMPRESSED || type == CHUNK_UNCOMPRESSED) {
             if (size < CHECKSUM_BYTES) {
-                return fail(error, SS_ERR_MALFORMED, pos, "snappy chunk without a checksum");
+                return ss_codec_fail(error, SS_ERR_MALFORMED, pos, "snappy chunk without a checksum");
             }
             size_t room = max_length - (out->length - start);
             if (room > CHUNK_MAX_BYTES) {
@@ -183,7 +165,7 @@ static ss_status unpack_frames(const ss_snappy *snappy, const uint8_t *bytes, si
             if (type == CHUNK_COMPRESSED) {
                 status = unpack_block(snappy, body + CHECKSUM_BYTES, size - CHECKSUM_BYTES, room, out, error, pos);
             } else if (size - CHECKSUM_BYTES > room) {
-                status = fail(error, SS_ERR_LIMIT, pos, "decompressed size exceeds the limit");
+                status = ss_codec_fail(error, SS_ERR_LIMIT, pos, "decompressed size exceeds the limit");
             } else {
                 status = ss_buffer_append(out, body + CHECKSUM_BYTES, size - CHECKSUM_BYTES);
             }
@@ -193,14 +175,14 @@ static ss_status unpack_frames(const ss_snappy *snappy, const uint8_t *bytes, si
             uint32_t stated =
                 (uint32_t)body[0] | (uint32_t)body[1] << 8 | (uint32_t)body[2] << 16 | (uint32_t)body[3] << 24;
             if (stated != masked_checksum(out->data + before, out->length - before)) {
-                return fail(error, SS_ERR_MALFORMED, pos, "snappy checksum does not match");
+                return ss_codec_fail(error, SS_ERR_MALFORMED, pos, "snappy checksum does not match");
             }
         } else if (type == CHUNK_IDENTIFIER) {
             if (size != sizeof identifier - CHUNK_HEADER_BYTES || memcmp(chunk, identifier, sizeof identifier) != 0) {
-                return fail(error, SS_ERR_MALFORMED, pos, "invalid snappy stream identifier");
+                return ss_codec_fail(error, SS_ERR_MALFORMED, pos, "invalid snappy stream identifier");
             }
         } else if (type < CHUNK_FIRST_SKIPPABLE) {
-            return fail(error, SS_ERR_MALFORMED, pos, "unknown snappy chunk");
+            return ss_codec_fail(error, SS_ERR_MALFORMED, pos, "unknown snappy chunk");
         }
         pos += CHUNK_HEADER_BYTES + size;
     }
@@ -211,7 +193,7 @@ ss_status ss_snappy_decompress(ss_snappy *snappy, const uint8_t *bytes, size_t l
                                ss_buffer *out, ss_error *error) {
     ss_status status = load(snappy);
     if (status != SS_OK) {
-        return fail(error, status, 0, "the snappy library cannot be loaded");
+        return ss_codec_fail(error, status, 0, "the snappy library cannot be loaded");
     }
     if (length >= sizeof identifier && memcmp(bytes, identifier, sizeof identifier) == 0) {
         return unpack_frames(snappy, bytes, length, max_length, out, error);
@@ -242,7 +224,7 @@ ss_status ss_snappy_compress_framed(ss_snappy *snappy, const uint8_t *bytes, siz
 ss_status ss_snappy_decompress(ss_snappy *snappy, const uint8_t *bytes, size_t length, size_t max_length,
                                ss_buffer *out, ss_error *error) {
     (void)snappy, (void)bytes, (void)length, (void)max_length, (void)out;
-    return fail(error, SS_ERR_UNSUPPORTED, 0, "snappy was not there at build time");
+    return ss_codec_fail(error, SS_ERR_UNSUPPORTED, 0, "snappy was not there at build time");
 }
 
 #endif

@@ -7,7 +7,7 @@
 #ifndef SS_CODEC_SNAPPY_H
 #define SS_CODEC_SNAPPY_H
 
-#include "spansieve.h"
+#include "net/codec_library.h"
 
 /* The loaded library. Zero-initialised: not needed yet. */
 typedef struct ss_snappy {

@@ -34,6 +34,10 @@ const ss_reply_route *ss_connection_route(ss_connection *connection, int32_t str
     return route->open ? route : NULL;
 }
 
+void ss_count_stranger(ss_connection *connection, ss_stranger stranger) {
+    ss_count(&connection->scratch->stats.misdirected[connection->listener->config.transport][stranger], 1);
+}
+
 void ss_scratch_trim(ss_scratch *scratch) {
     if (scratch->inflated.capacity > SS_KEPT_SCRATCH_BYTES) {
         ss_buffer_free(&scratch->inflated);

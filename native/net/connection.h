@@ -39,7 +39,8 @@ typedef struct ss_service {
 } ss_service;
 
 typedef struct ss_listener {
-    ss_listener_config config; /* fd: our dup; paths: owned */
+    ss_listener_config config; /* fd: our dup; paths and response_headers: owned; cors: not to be used */
+    struct ss_cors *cors;      /* NULL: no CORS */
     uint32_t n_connections;    /* atomic */
 } ss_listener;
 
@@ -139,7 +140,6 @@ struct ss_connection {
     int fd;
     uint32_t events; /* registered with epoll */
     ss_connection_state state;
-    uint64_t active_ns; /* when bytes last moved */
     uint64_t close_by_ns;
     ss_connection *previous, *next;
 };
@@ -151,6 +151,9 @@ const ss_reply_route *ss_connection_route(ss_connection *connection, int32_t str
 ss_connection *ss_http2_new(ss_scratch *scratch, ss_listener *listener);
 ss_connection *ss_http1_new(ss_scratch *scratch, ss_listener *listener);
 void ss_http2_shared_free(struct ss_http2_shared *shared);
+
+/* Count a connection that speaks another protocol than its listener. */
+void ss_count_stranger(ss_connection *connection, ss_stranger stranger);
 
 /* The reply to the connection's waiting admin request. Returns as receive does. */
 bool ss_http1_reply(ss_connection *connection, int http_status, const char *content_type, const uint8_t *body,

@@ -42,12 +42,13 @@ void ss_quote(const uint8_t *text, size_t length, char *out, size_t capacity) {
 
 /* ------------------------------------------------------------------ requests */
 
+const char *const ss_grpc_services[SS_N_SIGNALS] = {
+    "opentelemetry.proto.collector.trace.v1.TraceService",
+    "opentelemetry.proto.collector.metrics.v1.MetricsService",
+    "opentelemetry.proto.collector.logs.v1.LogsService",
+};
+
 bool ss_grpc_route(const uint8_t *path, size_t length, ss_signal *signal, ss_verdict *verdict) {
-    static const char *const services[SS_N_SIGNALS] = {
-        "opentelemetry.proto.collector.trace.v1.TraceService",
-        "opentelemetry.proto.collector.metrics.v1.MetricsService",
-        "opentelemetry.proto.collector.logs.v1.LogsService",
-    };
     char quoted[160];
     const uint8_t *slash = path + length; /* the last one */
     while (slash > path && *--slash != '/') {
@@ -60,7 +61,8 @@ bool ss_grpc_route(const uint8_t *path, size_t length, ss_signal *signal, ss_ver
     const uint8_t *service = path + 1, *method = slash + 1;
     size_t service_length = (size_t)(slash - service), method_length = length - (size_t)(method - path);
     for (int i = 0; i < SS_N_SIGNALS; i++) {
-        if (service_length != strlen(services[i]) || memcmp(service, services[i], service_length) != 0) {
+        const char *name = ss_grpc_services[i];
+        if (service_length != strlen(name) || memcmp(service, name, service_length) != 0) {
             continue;
         }
         if (method_length == 6 && memcmp(method, "Export", 6) == 0) {
@@ -69,7 +71,7 @@ bool ss_grpc_route(const uint8_t *path, size_t length, ss_signal *signal, ss_ver
         }
         ss_quote(method, method_length, quoted, METHOD_PATH_MAX);
         ss_verdict_fail(verdict, SS_CODE_UNIMPLEMENTED, "unknown method %.*s for service %s", (int)strlen(quoted) - 2,
-                        quoted + 1, services[i]);
+                        quoted + 1, name);
         return false;
     }
     ss_quote(service, service_length, quoted, sizeof quoted);

@@ -16,6 +16,9 @@ void ss_verdict_fail(ss_verdict *verdict, ss_code code, const char *format, ...)
  * NUL-terminated. */
 void ss_quote(const uint8_t *text, size_t length, char *out, size_t capacity);
 
+/* Names of the services whose Export takes each signal. */
+extern const char *const ss_grpc_services[SS_N_SIGNALS];
+
 /* Signal of an Export method's path; false where verdict (UNIMPLEMENTED) says what is unknown. */
 bool ss_grpc_route(const uint8_t *path, size_t length, ss_signal *signal, ss_verdict *verdict);
 

@@ -4,6 +4,7 @@
  * Sources: RFC 9110, RFC 9112, OTLP specification "OTLP/HTTP".
  */
 #include "net/connection.h"
+#include "net/cors.h"
 #include "net/grpc.h"
 
 #include <llhttp.h>
@@ -13,28 +14,51 @@
 #include <strings.h>
 
 enum {
-    NAME_BYTES = 24,   /* longer header names are none of ours */
+    NAME_BYTES = 32,   /* longer header names are none of ours */
     VALUE_BYTES = 128, /* of a header of ours; what is longer is cut, and not known */
+    LIST_BYTES = 1024, /* the same of a list of header names */
     URL_BYTES = 512,
     DRAIN_BYTES = 256 * 1024, /* a refused body up to this size is read, so that the connection can be used again */
     DRAIN_PATIENCE_NS = 200000000
 };
 
-typedef enum header { HEADER_OTHER = 0, HEADER_CONTENT_TYPE, HEADER_CONTENT_ENCODING, HEADER_EXPECT } header;
+typedef enum header {
+    HEADER_CONTENT_TYPE = 0,
+    HEADER_CONTENT_ENCODING,
+    HEADER_EXPECT,
+    N_HEADERS,
+    /* Those below are looked at only where CORS is configured. */
+    HEADER_ORIGIN = N_HEADERS,
+    HEADER_REQUEST_METHOD,
+    HEADER_REQUEST_HEADERS,
+    N_HEADERS_WITH_CORS,
+    HEADER_OTHER = N_HEADERS_WITH_CORS
+} header;
 
+/* Value of a header of the request at hand. */
 typedef struct text {
     uint16_t length; /* of what is kept */
     bool is_set;     /* the first of several counts */
     bool is_cut;
-    char bytes[VALUE_BYTES];
+    uint16_t capacity;
+    char *bytes;
 } text;
+
+/* What a connection needs for CORS. */
+typedef struct cors_texts {
+    text texts[N_HEADERS_WITH_CORS - N_HEADERS];
+    char origin[4 * VALUE_BYTES], method[NAME_BYTES], headers[LIST_BYTES];
+} cors_texts;
 
 typedef struct http1 {
     ss_connection base;
     llhttp_t parser;
-    uint64_t started_ns; /* when the request at hand began */
-    bool has_begun;      /* a request is at hand */
-    bool is_closing;     /* the last answer is written */
+    uint64_t started_ns;  /* when the request at hand began; without one, since when it is waited for */
+    uint64_t answered_ns; /* when the answer that is being written was made; 0: none is */
+    bool has_begun;       /* a request is at hand */
+    bool has_headers;     /* and its headers are complete */
+    bool was_used;        /* there was a request before */
+    bool is_closing;      /* the last answer is written */
     bool is_draining;
     uint64_t drain_by_ns; /* draining: an idle connection is closed then */
 
@@ -45,12 +69,14 @@ typedef struct http1 {
     char name[NAME_BYTES];
     size_t name_length;
     header header;
-    text content_type, content_encoding, expect;
+    text texts[N_HEADERS];
+    char values[N_HEADERS][VALUE_BYTES];
+    cors_texts *cors; /* NULL: no CORS */
     ss_signal signal;
     ss_payload payload;
     ss_encoding encoding;
     size_t expected; /* Content-Length, 0 where unknown */
-    int refusal;     /* HTTP status decided already, sent when the body has been read; 0: none */
+    int refusal;     /* HTTP status decided already, sent when the body has been read; 0: none. 204: a preflight */
     ss_body body;
     ss_buffer backlog; /* came while an admin request waited for its reply */
 } http1;
@@ -60,6 +86,7 @@ typedef struct http1 {
 static const char *reason_of(int status) {
     switch (status) {
     case 200: return "OK";
+    case 204: return "No Content";
     case 400: return "Bad Request";
     case 401: return "Unauthorized";
     case 403: return "Forbidden";
@@ -75,36 +102,84 @@ static const char *reason_of(int status) {
     }
 }
 
+static text *text_of(http1 *connection, header name) {
+    if (name < N_HEADERS) {
+        return &connection->texts[name];
+    }
+    return connection->cors && name < N_HEADERS_WITH_CORS ? &connection->cors->texts[name - N_HEADERS] : NULL;
+}
+
+static ss_header_text value_of(http1 *connection, header name) {
+    const text *value = text_of(connection, name);
+    bool is_known = name < N_HEADERS || !value->is_cut; /* half an origin is another one */
+    return (ss_header_text){value->bytes, is_known ? value->length : 0};
+}
+
 static void forget_request(http1 *connection) {
     ss_body_release(connection->base.scratch, &connection->body);
     connection->header_bytes = connection->url_length = connection->name_length = connection->expected = 0;
     connection->header = HEADER_OTHER;
-    connection->content_type = connection->content_encoding = connection->expect = (text){0};
+    for (header name = 0; name < (connection->cors ? N_HEADERS_WITH_CORS : N_HEADERS); name++) {
+        text *value = text_of(connection, name);
+        value->length = 0;
+        value->is_set = value->is_cut = false;
+    }
     connection->refusal = 0;
-    connection->has_begun = false;
+    connection->has_begun = connection->has_headers = false;
+    connection->was_used = true;
+    connection->started_ns = connection->base.scratch->now_ns;
 }
 
-/* Write an answer and be ready for the next request. extra: further header lines, each with its end. */
+/* The header lines that the configuration adds to the answer to a request. */
+static ss_status append_configured(http1 *connection, ss_buffer *output) {
+    const ss_listener *listener = connection->base.listener;
+    const char *lines = listener->config.response_headers;
+    ss_status status = lines ? ss_buffer_append(output, (const uint8_t *)lines, strlen(lines)) : SS_OK;
+    if (status != SS_OK || !connection->cors) {
+        return status;
+    }
+    ss_header_text origin = value_of(connection, HEADER_ORIGIN);
+    if (connection->refusal == 204) {
+        return ss_cors_append_preflight(listener->cors, origin, value_of(connection, HEADER_REQUEST_METHOD),
+                                        value_of(connection, HEADER_REQUEST_HEADERS), output);
+    }
+    llhttp_method_t method = connection->parser.method;
+    bool is_simple = method == HTTP_POST || method == HTTP_GET || method == HTTP_HEAD || method == HTTP_OPTIONS;
+    return ss_cors_append_answer(listener->cors, origin, is_simple, output);
+}
+
+/* Write an answer and be ready for the next request. extra: further header lines, each with its end. content_type NULL:
+ * the answer has no body. */
 static bool respond(http1 *connection, int status, const char *content_type, const char *extra, const uint8_t *body,
                     size_t length) {
     ss_buffer *output = &connection->base.output;
-    bool keeps_alive = !connection->is_closing && !connection->is_draining;
+    bool keeps_alive =
+        !connection->is_closing && !connection->is_draining && !connection->base.listener->config.closes_after_answer;
     bool is_head = connection->has_begun && connection->parser.method == HTTP_HEAD;
-    char head[512];
-    int size =
-        snprintf(head, sizeof head, "HTTP/1.1 %d %s\r\nContent-Type: %s\r\n%s%sContent-Length: %zu\r\n\r\n", status,
-                 reason_of(status), content_type, extra, keeps_alive ? "" : "Connection: close\r\n", length);
+    char head[512], type[256] = "", size[40] = "";
+    if (content_type) {
+        snprintf(type, sizeof type, "Content-Type: %s\r\n", content_type);
+        snprintf(size, sizeof size, "Content-Length: %zu\r\n", length);
+    }
+    int head_size = snprintf(head, sizeof head, "HTTP/1.1 %d %s\r\n%s%s%s%s", status, reason_of(status), type, extra,
+                             keeps_alive ? "" : "Connection: close\r\n", size);
     ss_count(&connection->base.scratch->stats.requests, 1);
-    if (!keeps_alive) {
+    ss_status written = ss_buffer_append(output, (const uint8_t *)head, (size_t)head_size);
+    if (written == SS_OK && connection->has_headers) {
+        written = append_configured(connection, output);
+    }
+    if (written == SS_OK) {
+        written = ss_buffer_append(output, (const uint8_t *)"\r\n", 2);
+    }
+    if (written == SS_OK && !is_head) {
+        written = ss_buffer_append(output, body, length);
+    }
+    if (!keeps_alive || written != SS_OK) { /* no answer is better than half of one */
         connection->is_closing = true;
     }
+    connection->answered_ns = connection->base.scratch->now_ns;
     forget_request(connection);
-    if (ss_buffer_append(output, (const uint8_t *)head, (size_t)size) != SS_OK ||
-        (!is_head && ss_buffer_append(output, body, length) != SS_OK)) {
-        connection->is_closing = true; /* no answer is better than half of one */
-        return false;
-    }
-    return true;
+    return written == SS_OK;
 }
 
 static bool respond_text(http1 *connection, int status, const char *message) {
@@ -141,25 +216,21 @@ static bool respond_invalid(http1 *connection, const char *format, const char *d
 
 static bool respond_refusal(http1 *connection) {
     char encoding[2 * VALUE_BYTES];
-    const text *value = &connection->content_encoding;
+    ss_header_text value = value_of(connection, HEADER_CONTENT_ENCODING);
     switch (connection->refusal) {
+    case 204: return respond(connection, 204, NULL, "", NULL, 0);
     case 404: return respond_text(connection, 404, "404 page not found\n");
     case 405: return respond_text(connection, 405, "405 method not allowed, supported: [POST]");
     case 415:
         return respond_text(connection, 415,
                             "415 unsupported media type, supported: [application/json, application/x-protobuf]");
     default:
-        snprintf(encoding, sizeof encoding, "%.*s", (int)value->length, value->bytes);
+        snprintf(encoding, sizeof encoding, "%.*s", (int)value.length, value.bytes);
         return respond_invalid(connection, "unsupported Content-Encoding: %s", encoding);
     }
 }
 
 /* ------------------------------------------------------------------ requests */
-
-static bool text_is(const text *value, const char *expected) {
-    size_t length = strlen(expected);
-    return !value->is_cut && value->length == length && memcmp(value->bytes, expected, length) == 0;
-}
 
 static size_t path_length(const http1 *connection) {
     size_t kept = connection->url_length < URL_BYTES ? connection->url_length : URL_BYTES;
@@ -167,34 +238,38 @@ static size_t path_length(const http1 *connection) {
     return query ? (size_t)(query - connection->url) : connection->url_length;
 }
 
+/* The path that is the request's, or the longest one above it that takes all below. */
 static bool find_signal(http1 *connection) {
     const ss_service *service = connection->base.scratch->service;
-    size_t length = path_length(connection);
-    for (int i = 0; i < SS_N_SIGNALS; i++) {
+    size_t length = path_length(connection), best = 0;
+    for (int i = 0; i < SS_N_SIGNALS && length <= URL_BYTES; i++) {
         const char *path = connection->base.listener->config.paths[i];
-        if (strlen(path) == length && length <= URL_BYTES && memcmp(path, connection->url, length) == 0) {
+        size_t known = strlen(path);
+        bool matches = known == length || (known < length && path[known - 1] == '/');
+        if (matches && known > best && memcmp(path, connection->url, known) == 0) {
             connection->signal = (ss_signal)i;
-            return service->has_signal(service->receiver, connection->signal);
+            best = known;
         }
     }
-    return false;
+    return best && service->has_signal(service->receiver, connection->signal);
 }
 
 /* The media type without its parameters, in any case. */
 static bool find_payload(http1 *connection) {
-    const text *value = &connection->content_type;
+    ss_header_text value = value_of(connection, HEADER_CONTENT_TYPE);
     size_t length = 0;
-    while (length < value->length && value->bytes[length] != ';' && value->bytes[length] != ' ' &&
-           value->bytes[length] != '\t') {
+    while (length < value.length && value.bytes[length] != ';' && value.bytes[length] != ' ' &&
+           value.bytes[length] != '\t') {
         length++;
     }
     for (int payload = SS_PAYLOAD_PROTOBUF; payload <= SS_PAYLOAD_JSON; payload++) {
         const char *type = content_type_of((ss_payload)payload);
-        if (length == strlen(type) && strncasecmp(value->bytes, type, length) == 0) {
+        if (length == strlen(type) && strncasecmp(value.bytes, type, length) == 0) {
             connection->payload = (ss_payload)payload;
             return true;
         }
     }
+    connection->payload = SS_PAYLOAD_JSON; /* of an answer, if there is to be one */
     return false;
 }
 
@@ -202,30 +277,52 @@ static bool find_encoding(http1 *connection) {
     static const struct {
         const char *name;
         ss_encoding encoding;
-    } known[] = {{"", SS_ENCODING_IDENTITY},     {"identity", SS_ENCODING_IDENTITY},
-                 {"gzip", SS_ENCODING_GZIP},     {"zstd", SS_ENCODING_ZSTD},
-                 {"zlib", SS_ENCODING_ZLIB},     {"deflate", SS_ENCODING_ZLIB},
-                 {"snappy", SS_ENCODING_SNAPPY}, {"x-snappy-framed", SS_ENCODING_SNAPPY_FRAMED}};
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
-        if (text_is(&connection->content_encoding, known[i].name)) {
+    } known[SS_N_CONTENT_ENCODINGS] = {
+        [SS_CONTENT_NONE] = {"", SS_ENCODING_IDENTITY},
+        [SS_CONTENT_IDENTITY] = {"identity", SS_ENCODING_IDENTITY},
+        [SS_CONTENT_GZIP] = {"gzip", SS_ENCODING_GZIP},
+        [SS_CONTENT_ZSTD] = {"zstd", SS_ENCODING_ZSTD},
+        [SS_CONTENT_ZLIB] = {"zlib", SS_ENCODING_ZLIB},
+        [SS_CONTENT_DEFLATE] = {"deflate", SS_ENCODING_ZLIB},
+        [SS_CONTENT_SNAPPY] = {"snappy", SS_ENCODING_SNAPPY},
+        [SS_CONTENT_SNAPPY_FRAMED] = {"x-snappy-framed", SS_ENCODING_SNAPPY_FRAMED},
+        [SS_CONTENT_LZ4] = {"lz4", SS_ENCODING_LZ4},
+    };
+    const ss_listener_config *config = &connection->base.listener->config;
+    const text *value = text_of(connection, HEADER_CONTENT_ENCODING);
+    connection->encoding = SS_ENCODING_IDENTITY;
+    if (config->ignores_encoding) {
+        return true;
+    }
+    for (size_t i = 0; i < SS_N_CONTENT_ENCODINGS && !value->is_cut; i++) {
+        if (value->length == strlen(known[i].name) && memcmp(value->bytes, known[i].name, value->length) == 0) {
             connection->encoding = known[i].encoding;
-            return ss_encoding_is_available(connection->encoding);
+            return (!config->encodings || config->encodings >> i & 1) && ss_encoding_is_available(connection->encoding);
         }
     }
     return false;
 }
 
+static bool is_preflight(http1 *connection) {
+    return connection->cors && connection->parser.method == HTTP_OPTIONS &&
+           value_of(connection, HEADER_REQUEST_METHOD).length > 0;
+}
+
 static int judge(http1 *connection) {
+    if (is_preflight(connection)) {
+        return 204;
+    }
+    bool has_payload = find_payload(connection);
+    if (!find_encoding(connection)) {
+        return 400;
+    }
     if (!find_signal(connection)) {
         return 404;
     }
     if (connection->parser.method != HTTP_POST) {
         return 405;
     }
-    if (!find_payload(connection)) {
-        return 415;
-    }
-    return find_encoding(connection) ? 0 : 400;
+    return has_payload ? 0 : 415;
 }
 
 static bool respond_too_large(http1 *connection) {
@@ -350,38 +447,30 @@ static int on_header_field(llhttp_t *parser, const char *at, size_t length) {
 
 static int on_header_field_complete(llhttp_t *parser) {
     http1 *connection = of(parser);
-    static const struct {
-        const char *name;
-        header header;
-    } known[] = {{"content-type", HEADER_CONTENT_TYPE},
-                 {"content-encoding", HEADER_CONTENT_ENCODING},
-                 {"expect", HEADER_EXPECT}};
+    static const char *const known[N_HEADERS_WITH_CORS] = {
+        [HEADER_CONTENT_TYPE] = "content-type",
+        [HEADER_CONTENT_ENCODING] = "content-encoding",
+        [HEADER_EXPECT] = "expect",
+        [HEADER_ORIGIN] = "origin",
+        [HEADER_REQUEST_METHOD] = "access-control-request-method",
+        [HEADER_REQUEST_HEADERS] = "access-control-request-headers",
+    };
     connection->header = HEADER_OTHER;
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
-        if (connection->name_length == strlen(known[i].name) &&
-            strncasecmp(connection->name, known[i].name, connection->name_length) == 0) {
-            connection->header = known[i].header;
+    for (header name = 0; name < (connection->cors ? N_HEADERS_WITH_CORS : N_HEADERS); name++) {
+        if (connection->name_length == strlen(known[name]) &&
+            strncasecmp(connection->name, known[name], connection->name_length) == 0) {
+            connection->header = name;
         }
     }
     connection->name_length = 0;
     return 0;
 }
 
-static text *value_of(http1 *connection) {
-    switch (connection->header) {
-    case HEADER_CONTENT_TYPE: return &connection->content_type;
-    case HEADER_CONTENT_ENCODING: return &connection->content_encoding;
-    case HEADER_EXPECT: return &connection->expect;
-    case HEADER_OTHER: break;
-    }
-    return NULL;
-}
-
 static int on_header_value(llhttp_t *parser, const char *at, size_t length) {
     http1 *connection = of(parser);
-    text *value = value_of(connection);
+    text *value = text_of(connection, connection->header);
     if (value && !value->is_set) {
-        size_t room = VALUE_BYTES - value->length;
+        size_t room = (size_t)(value->capacity - value->length);
         value->is_cut = length > room;
         memcpy(value->bytes + value->length, at, value->is_cut ? room : length);
         value->length = (uint16_t)(value->length + (value->is_cut ? room : length));
@@ -390,7 +479,8 @@ static int on_header_value(llhttp_t *parser, const char *at, size_t length) {
 }
 
 static int on_header_value_complete(llhttp_t *parser) {
-    text *value = value_of(of(parser));
+    http1 *connection = of(parser);
+    text *value = text_of(connection, connection->header);
     if (value && !value->is_set) {
         while (value->length && (value->bytes[value->length - 1] == ' ' || value->bytes[value->length - 1] == '\t')) {
             value->length--;
@@ -404,8 +494,10 @@ static int on_headers_complete(llhttp_t *parser) {
     http1 *connection = of(parser);
     const ss_listener_config *config = &connection->base.listener->config;
     bool is_chunked = parser->flags & F_CHUNKED;
-    bool expects = connection->expect.length == 12 && strncasecmp(connection->expect.bytes, "100-continue", 12) == 0;
+    ss_header_text expect = value_of(connection, HEADER_EXPECT);
+    bool expects = expect.length == 12 && strncasecmp(expect.bytes, "100-continue", 12) == 0;
     uint64_t stated = is_chunked ? 0 : (parser->flags & F_CONTENT_LENGTH ? parser->content_length : 0);
+    connection->has_headers = true;
     connection->refusal = config->is_admin ? 0 : judge(connection);
     if (connection->refusal && (is_chunked || stated > DRAIN_BYTES || (expects && stated))) {
         connection->is_closing = true; /* cheaper than reading it */
@@ -419,6 +511,7 @@ static int on_headers_complete(llhttp_t *parser) {
     connection->expected = (size_t)stated;
     if (expects && (stated || is_chunked)) {
         static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
+        connection->answered_ns = connection->base.scratch->now_ns;
         if (ss_buffer_append(&connection->base.output, (const uint8_t *)go_on, sizeof go_on - 1) != SS_OK) {
             return stop(connection);
         }
@@ -496,8 +589,28 @@ static bool parse(http1 *connection, const uint8_t *bytes, size_t length) {
     return ss_body_settle(connection->base.scratch, &connection->body, connection->expected) == SS_OK;
 }
 
+/* Tell who speaks another protocol that this is the wrong port; false: it is none of them. A client of gRPC understands
+ * HTTP/1.1 so far that it waits before it tries again; after a GOAWAY it would come back at once. */
+static bool refuse_stranger(http1 *connection, const uint8_t *bytes, size_t length) {
+    enum { TLS_HANDSHAKE = 22 };
+    static const char preface[] = "PRI * HTTP/2.0";
+    bool is_http2 = length >= sizeof preface - 1 && memcmp(bytes, preface, sizeof preface - 1) == 0;
+    if (!is_http2 && bytes[0] != TLS_HANDSHAKE) {
+        return false;
+    }
+    ss_count_stranger(&connection->base, is_http2 ? SS_STRANGER_HTTP2 : SS_STRANGER_TLS);
+    ss_count(&connection->base.scratch->stats.protocol_errors, 1);
+    connection->is_closing = true;
+    respond_text(connection, 400,
+                 is_http2 ? "this port speaks OTLP/HTTP over HTTP/1.1; OTLP/gRPC has a port of its own\n"
+                          : "this port does not speak TLS\n");
+    return true;
+}
+
 static bool receive(ss_connection *base, const uint8_t *bytes, size_t length) {
-    return parse((http1 *)base, bytes, length);
+    http1 *connection = (http1 *)base;
+    bool is_first = !connection->was_used && !connection->has_begun;
+    return !(is_first && refuse_stranger(connection, bytes, length)) && parse(connection, bytes, length);
 }
 
 /* The request that waited has been answered: what came behind it is read. */
@@ -534,21 +647,43 @@ static bool produce(ss_connection *base) {
     return true;
 }
 
+/* How long the connection may go on as it is; 0: for ever. */
+static uint64_t patience_ns(const http1 *connection) {
+    const ss_listener_config *config = &connection->base.listener->config;
+    bool has_limit = config->header_timeout_ns && !connection->has_headers;
+    if (connection->has_begun) {
+        return has_limit && (!config->read_timeout_ns || config->header_timeout_ns < config->read_timeout_ns)
+                   ? config->header_timeout_ns
+                   : config->read_timeout_ns;
+    }
+    return has_limit && !connection->was_used ? config->header_timeout_ns : config->idle_timeout_ns;
+}
+
 static bool tick(ss_connection *base) {
     http1 *connection = (http1 *)base;
     const ss_listener_config *config = &base->listener->config;
     uint64_t now = base->scratch->now_ns;
-    if (config->idle_timeout_ns && !base->is_paused && now - base->active_ns > config->idle_timeout_ns) {
+    if (base->output.length > 0) {
+        if (config->write_timeout_ns && now - connection->answered_ns > config->write_timeout_ns) {
+            base->output.length = base->output_sent = 0; /* nobody takes it */
+            return false;
+        }
+        connection->started_ns = now; /* nothing is read meanwhile */
+        return true;
+    }
+    if (waits(connection)) {
+        connection->started_ns = now;
+        return true;
+    }
+    uint64_t limit_ns = patience_ns(connection);
+    if (limit_ns && now - connection->started_ns > limit_ns) {
+        if (connection->has_begun) {
+            connection->is_closing = true;
+            respond_text(connection, 408, "408 Request Timeout");
+        }
         return false;
     }
-    if (config->read_timeout_ns && connection->has_begun && !waits(connection) &&
-        now - connection->started_ns > config->read_timeout_ns) {
-        connection->is_closing = true;
-        respond_text(connection, 408, "408 Request Timeout");
-        return false;
-    }
-    bool is_idle = !connection->has_begun && !waits(connection) && base->output.length == 0;
-    return !(connection->is_draining && is_idle && now >= connection->drain_by_ns);
+    return !(connection->is_draining && !connection->has_begun && now >= connection->drain_by_ns);
 }
 
 /* A request that is on its way is still taken, and answered with Connection: close; only then, or when none comes, is
@@ -564,17 +699,37 @@ static void http1_free(ss_connection *base) {
     http1 *connection = (http1 *)base;
     ss_body_release(base->scratch, &connection->body);
     ss_buffer_free(&connection->backlog);
+    free(connection->cors);
     free(connection);
 }
 
 static const ss_protocol http1_protocol = {
     .receive = receive, .produce = produce, .tick = tick, .drain = drain, .answer = answer, .free = http1_free};
 
+static void keep(text *value, char *bytes, size_t capacity) {
+    value->bytes = bytes;
+    value->capacity = (uint16_t)capacity;
+}
+
 ss_connection *ss_http1_new(ss_scratch *scratch, ss_listener *listener) {
     http1 *connection = calloc(1, sizeof *connection);
-    if (!connection) {
+    cors_texts *cors = listener->cors ? calloc(1, sizeof *cors) : NULL;
+    if (!connection || (listener->cors && !cors)) {
+        free(connection);
+        free(cors);
         return NULL;
     }
+    for (size_t i = 0; i < N_HEADERS; i++) {
+        keep(&connection->texts[i], connection->values[i], sizeof connection->values[i]);
+    }
+    if (cors) {
+        keep(&cors->texts[HEADER_ORIGIN - N_HEADERS], cors->origin, sizeof cors->origin);
+        keep(&cors->texts[HEADER_REQUEST_METHOD - N_HEADERS], cors->method, sizeof cors->method);
+        keep(&cors->texts[HEADER_REQUEST_HEADERS - N_HEADERS], cors->headers, sizeof cors->headers);
+        connection->cors = cors;
+    }
+    connection->header = HEADER_OTHER;
+    connection->started_ns = scratch->now_ns;
     connection->base = (ss_connection){.protocol = &http1_protocol, .scratch = scratch, .listener = listener, .fd = -1};
     llhttp_init(&connection->parser, HTTP_REQUEST, &settings);
     connection->parser.data = connection;

@@ -6,10 +6,13 @@
  * back, so that all floods (PING, SETTINGS, WINDOW_UPDATE, PRIORITY, empty DATA, reset streams in whichever way) run
  * dry alike. CONTINUATIONs and header bytes are counted for each header block, bytes of unfinished requests for each
  * connection. Output is bounded by the loop, which reads nothing while output waits.
+ * The life of a connection (age, idleness, pings both ways) is that of grpc-go's servers.
  * Sources: RFC 9113, gRPC "PROTOCOL-HTTP2.md".
  */
 #include "net/connection.h"
+#include "core/hash.h"
 #include "net/grpc.h"
+#include "net/health.h"
 
 #include <nghttp2/nghttp2.h>
 #include <stdio.h>
@@ -26,13 +29,25 @@ enum {
     HELD_FACTOR = 16, /* bytes of unfinished requests a connection may hold, in messages of the largest size */
     SPARE_STREAMS = 64,
     UNKNOWN_TEXT_BYTES = 128, /* kept of a path or encoding that is not known, for the answer */
-    GOAWAY_BYTES = 17
+    MAX_PING_STRIKES = 2,
+    HEALTH_BYTES = SS_GRPC_PREFIX_BYTES + 2 /* a framed HealthCheckResponse */
 };
 
+static const uint64_t second_ns = 1000000000;
+static const uint64_t preface_patience_ns = 120000000000;
+static const uint64_t ping_interval_without_calls_ns = 7200000000000;
+/* How long the last GOAWAY waits for the answer to the ping that says that the first one has arrived. */
+static const uint64_t ended_patience_ns = 5000000000;
+static const uint64_t stopped_patience_ns = 200000000;
+
 typedef struct stream {
-    struct stream *previous, *next; /* in one of the connection's lists */
+    struct stream *previous, *next;
+    struct stream_list *list; /* of the connection's lists, the one it is in */
     int32_t id;
+    ss_health_method health; /* none: an Export of signal */
     ss_signal signal;
+    int subject;    /* of a health request */
+    ss_health told; /* what a watcher knows */
     ss_encoding encoding;
     bool headers_done;
     bool answered;          /* what still arrives is ignored */
@@ -80,30 +95,47 @@ typedef struct http2 {
     stream_list unfinished; /* oldest first */
     stream_list pending;    /* complete, and waiting for their answers */
     stream_list answered;   /* whose response is on its way */
+    stream_list watching;   /* health, until they have had enough */
     stream *borrowing;      /* whose body lies in the read buffer */
     head head;
     size_t held_bytes;
     int32_t credit;
     uint64_t credit_ns; /* when credit was last given by time */
     uint64_t opened_ns;
-    uint32_t failure;  /* HTTP/2 error code that ends the connection; NGHTTP2_NO_ERROR: none */
-    bool has_settings; /* the peer's preface is complete */
-    bool is_draining;
+    uint64_t expires_ns;   /* when it is too old; 0: never */
+    uint64_t idle_ns;      /* since when there has been no stream */
+    uint64_t read_ns;      /* when the peer was last heard */
+    uint64_t pinged_ns;    /* when it was last pinged; 0: never */
+    uint64_t last_ping_ns; /* when it has last pinged; 0: never */
+    uint32_t ping_strikes;
+    bool has_sent;            /* of a response, since the peer's last ping */
+    uint32_t failure;         /* HTTP/2 error code that ends the connection; NGHTTP2_NO_ERROR: none */
+    const char *failure_text; /* for the peer's people */
+    bool has_settings;        /* the peer's preface is complete */
+    bool is_stopping;         /* the server ends */
+    const char *drain_reason; /* NULL: not draining */
     uint64_t final_goaway_ns; /* when the last GOAWAY is due; 0: not draining, or sent */
 } http2;
 
 /* ------------------------------------------------------------------ streams */
 
 static void list_append(stream_list *list, stream *s) {
+    s->list = list;
     s->previous = list->last;
     s->next = NULL;
     *(list->last ? &list->last->next : &list->first) = s;
     list->last = s;
 }
 
-static void list_remove(stream_list *list, stream *s) {
+static void list_remove(stream *s) {
+    stream_list *list = s->list;
     *(s->previous ? &s->previous->next : &list->first) = s->next;
     *(s->next ? &s->next->previous : &list->last) = s->previous;
+}
+
+static bool has_streams(const http2 *connection) {
+    return connection->unfinished.first || connection->pending.first || connection->answered.first ||
+           connection->watching.first;
 }
 
 static stream *stream_new(http2 *connection, int32_t id) {
@@ -130,14 +162,13 @@ static void release_body(http2 *connection, stream *s) {
     ss_body_release(connection->base.scratch, &s->body);
 }
 
-static stream_list *list_of(http2 *connection, const stream *s) {
-    return s->answered ? &connection->answered : s->is_pending ? &connection->pending : &connection->unfinished;
-}
-
 static void stream_free(http2 *connection, stream *s) {
     struct ss_http2_shared *shared = connection->base.scratch->http2;
-    list_remove(list_of(connection, s), s);
+    list_remove(s);
     release_body(connection, s);
+    if (!has_streams(connection)) {
+        connection->idle_ns = connection->base.scratch->now_ns;
+    }
     if (shared->n_spare < SPARE_STREAMS) {
         s->next = shared->spare;
         shared->spare = s;
@@ -188,10 +219,23 @@ static ssize_t read_reply(nghttp2_session *session, int32_t id, uint8_t *out, si
     return (ssize_t)size;
 }
 
+static int hold_reply(http2 *connection, stream *s, const uint8_t *bytes, size_t length) {
+    if (ss_body_hold(connection->base.scratch, &s->body, bytes, length, length) != SS_OK) {
+        return NGHTTP2_ERR_NOMEM;
+    }
+    connection->held_bytes += s->body.held.length;
+    return 0;
+}
+
+static int submit_reply(http2 *connection, stream *s, nghttp2_data_source_read_callback read) {
+    const nghttp2_nv headers[] = {status_200, content_type_grpc, accept_encoding()};
+    const nghttp2_data_provider provider = {.source.ptr = s, .read_callback = read};
+    return nghttp2_submit_response(connection->session, s->id, headers, sizeof headers / sizeof headers[0], &provider);
+}
+
 static int answer_success(http2 *connection, stream *s, const ss_verdict *verdict) {
-    ss_scratch *scratch = connection->base.scratch;
     if (verdict->rejected_items || verdict->message[0]) {
-        ss_buffer *reply = &scratch->answer;
+        ss_buffer *reply = &connection->base.scratch->answer;
         uint8_t prefix[SS_GRPC_PREFIX_BYTES] = {0};
         reply->length = 0;
         if (ss_buffer_append(reply, prefix, sizeof prefix) != SS_OK ||
@@ -201,14 +245,11 @@ static int answer_success(http2 *connection, stream *s, const ss_verdict *verdic
         size_t length = reply->length - sizeof prefix; /* a few hundred bytes */
         reply->data[3] = (uint8_t)(length >> 8);
         reply->data[4] = (uint8_t)length;
-        if (ss_body_hold(scratch, &s->body, reply->data, reply->length, reply->length) != SS_OK) {
+        if (hold_reply(connection, s, reply->data, reply->length) != 0) {
             return NGHTTP2_ERR_NOMEM;
         }
-        connection->held_bytes += s->body.held.length;
     }
-    const nghttp2_nv headers[] = {status_200, content_type_grpc, accept_encoding()};
-    const nghttp2_data_provider provider = {.source.ptr = s, .read_callback = read_reply};
-    return nghttp2_submit_response(connection->session, s->id, headers, sizeof headers / sizeof headers[0], &provider);
+    return submit_reply(connection, s, read_reply);
 }
 
 /* Trailers-Only: the header block is the whole response. */
@@ -235,26 +276,111 @@ static int answer_failure(http2 *connection, stream *s, const ss_verdict *verdic
     return nghttp2_submit_response(connection->session, s->id, headers, n, NULL);
 }
 
-static int answer(http2 *connection, stream *s, const ss_verdict *verdict, const char *http_status) {
+/* The request is done with; the answer follows. */
+static void finish_request(http2 *connection, stream *s, stream_list *list) {
     release_body(connection, s);
-    list_remove(list_of(connection, s), s);
-    list_append(&connection->answered, s);
+    list_remove(s);
+    list_append(list, s);
     s->answered = true;
     connection->credit += CREDIT_PER_REQUEST;
     if (connection->credit > CREDIT_MAX) {
         connection->credit = CREDIT_MAX;
     }
     ss_count(&connection->base.scratch->stats.requests, 1);
+}
+
+static int answer(http2 *connection, stream *s, const ss_verdict *verdict, const char *http_status) {
+    finish_request(connection, s, &connection->answered);
     return verdict->code == SS_CODE_OK ? answer_success(connection, s, verdict)
                                        : answer_failure(connection, s, verdict, http_status);
 }
 
+/* ------------------------------------------------------------------ health */
+
+static ss_health health_of(const http2 *connection, const stream *s) {
+    ss_health health = ss_health_of(connection->base.scratch->service, s->subject);
+    return connection->is_stopping && health == SS_HEALTH_SERVING ? SS_HEALTH_NOT_SERVING : health;
+}
+
+/* Send what is held; then wait until there is news, or the server ends. */
+static ssize_t read_watch(nghttp2_session *session, int32_t id, uint8_t *out, size_t capacity, uint32_t *flags,
+                          nghttp2_data_source *source, void *user) {
+    static const nghttp2_nv stopped[] = {NV("grpc-status", "14"), NV("grpc-message", "the server is shutting down")};
+    const http2 *connection = user;
+    stream *s = source->ptr;
+    ss_buffer *held = &s->body.held;
+    if (s->reply_sent == held->length) {
+        ss_health health = health_of(connection, s);
+        if (health == s->told && connection->is_stopping) {
+            *flags |= NGHTTP2_DATA_FLAG_EOF | NGHTTP2_DATA_FLAG_NO_END_STREAM;
+            return nghttp2_submit_trailer(session, id, stopped, 2) == 0 ? 0 : NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+        }
+        if (health == s->told) {
+            return NGHTTP2_ERR_DEFERRED;
+        }
+        s->told = health;
+        s->reply_sent = 0;
+        held->data[HEALTH_BYTES - 1] = (uint8_t)health;
+    }
+    size_t left = held->length - s->reply_sent;
+    size_t size = left < capacity ? left : capacity;
+    memcpy(out, held->data + s->reply_sent, size);
+    s->reply_sent += size;
+    return (ssize_t)size;
+}
+
+static int answer_health(http2 *connection, stream *s, const uint8_t *message, size_t length) {
+    ss_verdict verdict;
+    bool is_watch = s->health == SS_HEALTH_WATCH;
+    if (!ss_health_read(message, length, &s->subject)) {
+        ss_verdict_fail(&verdict, SS_CODE_INTERNAL, "grpc: error unmarshalling request");
+        return answer(connection, s, &verdict, "200");
+    }
+    if (s->subject == SS_HEALTH_OF_NOTHING && !is_watch) {
+        ss_verdict_fail(&verdict, SS_CODE_NOT_FOUND, "unknown service");
+        return answer(connection, s, &verdict, "200");
+    }
+    finish_request(connection, s, is_watch ? &connection->watching : &connection->answered);
+    s->told = health_of(connection, s);
+    const uint8_t reply[HEALTH_BYTES] = {0, 0, 0, 0, 2, 0x08, (uint8_t)s->told};
+    int result = hold_reply(connection, s, reply, sizeof reply);
+    return result == 0 ? submit_reply(connection, s, is_watch ? read_watch : read_reply) : result;
+}
+
+static void wake_watchers(http2 *connection) {
+    for (stream *s = connection->watching.first; s; s = s->next) {
+        if (connection->is_stopping || s->told != health_of(connection, s)) {
+            /* Fails where something is on its way already, behind which it looks again. */
+            (void)nghttp2_session_resume_data(connection->session, s->id);
+        }
+    }
+}
+
 /* ------------------------------------------------------------------ requests */
+
+/* Find the method; false where verdict says why there is none. */
+static bool route(http2 *connection, stream *s, ss_verdict *verdict) {
+    const head *h = &connection->head;
+    const ss_service *service = connection->base.scratch->service;
+    if (connection->base.listener->config.has_health) {
+        s->health = ss_health_route(h->path, h->path_length);
+    }
+    if (s->health != SS_HEALTH_NONE) {
+        return true;
+    }
+    if (!ss_grpc_route(h->path, h->path_length, &s->signal, verdict)) {
+        return false;
+    }
+    if (!service->has_signal(service->receiver, s->signal)) {
+        ss_verdict_fail(verdict, SS_CODE_UNIMPLEMENTED, "unknown service %s", ss_grpc_services[s->signal]);
+        return false;
+    }
+    return true;
+}
 
 /* Go on, or refuse at once what the header block already shows to be refused. */
 static int take_headers(http2 *connection, stream *s) {
     const head *h = &connection->head;
-    const ss_service *service = connection->base.scratch->service;
     ss_verdict verdict = {0};
     char quoted[2 * UNKNOWN_TEXT_BYTES];
     const char *http_status = "200";
@@ -276,15 +402,8 @@ static int take_headers(http2 *connection, stream *s) {
         ss_quote(h->method, h->method_length, quoted, sizeof quoted);
         ss_verdict_fail(&verdict, SS_CODE_INTERNAL, "Received a HEADERS frame with :method %s which should be POST",
                         quoted);
-    } else if (!ss_grpc_route(h->path, h->path_length, &s->signal, &verdict)) {
+    } else if (!route(connection, s, &verdict)) {
         /* verdict says why */
-    } else if (!service->has_signal(service->receiver, s->signal)) {
-        size_t length = 1;
-        while (h->path[length] != '/') {
-            length++; /* the method follows: the path is a known one */
-        }
-        ss_verdict_fail(&verdict, SS_CODE_UNIMPLEMENTED, "unknown service %.*s", (int)length - 1,
-                        (const char *)h->path + 1);
     } else if (h->unknown_encoding_length) {
         ss_quote(h->unknown_encoding, h->unknown_encoding_length, quoted, sizeof quoted);
         ss_verdict_fail(&verdict, SS_CODE_UNIMPLEMENTED, "grpc: Decompressor is not installed for grpc-encoding %s",
@@ -305,13 +424,16 @@ static int take_request(http2 *connection, stream *s) {
     if (ss_grpc_unpack(scratch->codec, s->encoding, ss_body_bytes(&s->body), ss_body_length(&s->body),
                        connection->base.listener->config.max_message_bytes, &scratch->inflated, &request.bytes,
                        &request.length, &verdict)) {
+        if (s->health != SS_HEALTH_NONE) {
+            return answer_health(connection, s, request.bytes, request.length);
+        }
         bool is_packed = *ss_body_bytes(&s->body) != 0; /* a message may be sent as it is whatever its stream says */
         request.encoding = is_packed ? s->encoding : SS_ENCODING_IDENTITY;
         service->accept(service->receiver, scratch->worker, &request, &verdict);
     }
     if (verdict.is_pending) {
         release_body(connection, s);
-        list_remove(&connection->unfinished, s);
+        list_remove(s);
         list_append(&connection->pending, s);
         s->is_pending = true;
         return 0;
@@ -388,6 +510,25 @@ static int checked(http2 *connection, int result) {
 
 static int charge(http2 *connection) {
     return --connection->credit < 0 ? fail(connection, NGHTTP2_ENHANCE_YOUR_CALM) : 0;
+}
+
+/* A peer that pings for no reason, and more often than it may, is ended. Answers make up for pings. */
+static int take_ping(http2 *connection) {
+    const ss_listener_config *config = &connection->base.listener->config;
+    uint64_t now = connection->base.scratch->now_ns, last = connection->last_ping_ns;
+    connection->last_ping_ns = now;
+    if (connection->has_sent) {
+        connection->has_sent = false;
+        connection->ping_strikes = 0;
+        return 0;
+    }
+    uint64_t least = has_streams(connection) || config->pings_without_calls ? config->min_ping_interval_ns
+                                                                            : ping_interval_without_calls_ns;
+    if (last == 0 || now - last >= least || ++connection->ping_strikes <= MAX_PING_STRIKES) {
+        return 0;
+    }
+    connection->failure_text = "too_many_pings";
+    return fail(connection, NGHTTP2_ENHANCE_YOUR_CALM);
 }
 
 static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *frame, void *user) {
@@ -508,7 +649,10 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
         return s->complete && !s->answered && !s->is_pending ? checked(connection, take_request(connection, s)) : 0;
     case NGHTTP2_SETTINGS: connection->has_settings = true; return 0;
     case NGHTTP2_PING:
-        if (frame->hd.flags & NGHTTP2_FLAG_ACK && connection->final_goaway_ns) {
+        if (!(frame->hd.flags & NGHTTP2_FLAG_ACK)) {
+            return take_ping(connection);
+        }
+        if (connection->final_goaway_ns) {
             connection->final_goaway_ns = 1; /* every request sent before our notice has arrived */
         }
         return 0;
@@ -518,6 +662,7 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
 
 static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, void *user) {
     http2 *connection = user;
+    connection->has_sent |= frame->hd.type == NGHTTP2_HEADERS || frame->hd.type == NGHTTP2_DATA;
     if (frame->hd.type == NGHTTP2_GOAWAY && frame->goaway.error_code != NGHTTP2_NO_ERROR) {
         ss_count(&connection->base.scratch->stats.protocol_errors, 1);
     }
@@ -542,35 +687,38 @@ static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t code, 
 
 /* ------------------------------------------------------------------ the protocol */
 
-/* End the connection with a last GOAWAY, made by hand: the session cannot be used after a failure. */
+/* A frame made by hand: the session cannot be used after a failure. */
+static ss_status append_goaway(ss_buffer *output, uint32_t last_stream_id, uint32_t code, const char *text) {
+    enum { BYTES = 17 };
+    size_t length = strlen(text), payload = length + 8;
+    const uint32_t words[] = {last_stream_id, code};
+    uint8_t frame[BYTES] = {(uint8_t)(payload >> 16), (uint8_t)(payload >> 8), (uint8_t)payload, NGHTTP2_GOAWAY};
+    for (size_t i = 0; i < 8; i++) {
+        frame[BYTES - 8 + i] = (uint8_t)(words[i / 4] >> (24 - i % 4 * 8));
+    }
+    ss_status status = ss_buffer_append(output, frame, sizeof frame);
+    return status == SS_OK ? ss_buffer_append(output, (const uint8_t *)text, length) : status;
+}
+
+/* End the connection with a last word, which without memory is not said. */
 static bool end(http2 *connection, uint32_t code) {
     ss_count(&connection->base.scratch->stats.protocol_errors, 1);
     uint32_t last = (uint32_t)nghttp2_session_get_last_proc_stream_id(connection->session);
-    const uint8_t frame[GOAWAY_BYTES] = {0,
-                                         0,
-                                         8,
-                                         NGHTTP2_GOAWAY,
-                                         0,
-                                         0,
-                                         0,
-                                         0,
-                                         0,
-                                         (uint8_t)(last >> 24),
-                                         (uint8_t)(last >> 16),
-                                         (uint8_t)(last >> 8),
-                                         (uint8_t)last,
-                                         (uint8_t)(code >> 24),
-                                         (uint8_t)(code >> 16),
-                                         (uint8_t)(code >> 8),
-                                         (uint8_t)code};
-    (void)ss_buffer_append(&connection->base.output, frame, sizeof frame); /* without memory it ends without a word */
+    const char *text = connection->failure_text ? connection->failure_text : "";
+    (void)append_goaway(&connection->base.output, last, code, text);
     return false;
 }
 
-static bool refuse_http1(http2 *connection) {
+static bool refuse_stranger(http2 *connection, uint8_t first) {
+    enum { TLS_HANDSHAKE = 22 };
     static const char text[] = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\n"
                                "Connection: close\r\n\r\n"
                                "this port speaks gRPC over HTTP/2; OTLP/HTTP has a port of its own\n";
+    if (first == TLS_HANDSHAKE) {
+        ss_count_stranger(&connection->base, SS_STRANGER_TLS);
+    } else if (first >= 'A' && first <= 'Z') { /* of a method */
+        ss_count_stranger(&connection->base, SS_STRANGER_HTTP1);
+    }
     ss_count(&connection->base.scratch->stats.protocol_errors, 1);
     (void)ss_buffer_append(&connection->base.output, (const uint8_t *)text, sizeof text - 1);
     return false;
@@ -578,9 +726,10 @@ static bool refuse_http1(http2 *connection) {
 
 static bool receive(ss_connection *base, const uint8_t *bytes, size_t length) {
     http2 *connection = (http2 *)base;
+    connection->read_ns = base->scratch->now_ns;
     ssize_t used = nghttp2_session_mem_recv(connection->session, bytes, length);
     if (used == NGHTTP2_ERR_BAD_CLIENT_MAGIC) {
-        return refuse_http1(connection);
+        return refuse_stranger(connection, bytes[0]);
     }
     if (used < 0) {
         connection->borrowing = NULL; /* the bytes are not needed any more */
@@ -599,7 +748,8 @@ static bool produce(ss_connection *base) {
     if (connection->final_goaway_ns && connection->final_goaway_ns <= base->scratch->now_ns) {
         connection->final_goaway_ns = 0;
         nghttp2_submit_goaway(session, NGHTTP2_FLAG_NONE, nghttp2_session_get_last_proc_stream_id(session),
-                              NGHTTP2_NO_ERROR, NULL, 0);
+                              NGHTTP2_NO_ERROR, (const uint8_t *)connection->drain_reason,
+                              strlen(connection->drain_reason));
     }
     for (;;) {
         const uint8_t *bytes;
@@ -616,35 +766,80 @@ static bool produce(ss_connection *base) {
     }
 }
 
+/* Take no new streams, and end when those that are there have ended. Requests on their way are still taken: the last
+ * word is said when the peer has answered the ping. */
+static void start_drain(http2 *connection, const char *reason, uint64_t patience_ns) {
+    static const uint8_t opaque[8] = {'d', 'r', 'a', 'i', 'n', 0, 0, 0};
+    uint64_t final_ns = connection->base.scratch->now_ns + patience_ns;
+    if (!connection->drain_reason) {
+        connection->drain_reason = reason;
+        connection->final_goaway_ns = final_ns;
+        nghttp2_submit_shutdown_notice(connection->session);
+        nghttp2_submit_ping(connection->session, NGHTTP2_FLAG_NONE, opaque);
+    } else if (connection->final_goaway_ns > final_ns) {
+        connection->final_goaway_ns = final_ns;
+    }
+}
+
+/* End what is too old or idle, and who does not answer pings; false: at once. */
+static bool supervise(http2 *connection) {
+    static const uint8_t opaque[8] = {'a', 'l', 'i', 'v', 'e', 0, 0, 0};
+    const ss_listener_config *config = &connection->base.listener->config;
+    uint64_t now = connection->base.scratch->now_ns;
+    bool is_idle =
+        config->idle_timeout_ns && !has_streams(connection) && now - connection->idle_ns > config->idle_timeout_ns;
+    if (!connection->has_settings) {
+        return now - connection->opened_ns <= preface_patience_ns && !is_idle;
+    }
+    if (connection->expires_ns && now >= connection->expires_ns) {
+        if (config->max_age_grace_ns && now - connection->expires_ns >= config->max_age_grace_ns) {
+            return false;
+        }
+        start_drain(connection, "max_age", ended_patience_ns);
+    }
+    if (is_idle) {
+        start_drain(connection, "max_idle", ended_patience_ns);
+    }
+    if (connection->pinged_ns > connection->read_ns) {
+        return now - connection->pinged_ns <= config->ping_timeout_ns;
+    }
+    if (config->ping_after_ns && now - connection->read_ns > config->ping_after_ns) {
+        connection->pinged_ns = now;
+        nghttp2_submit_ping(connection->session, NGHTTP2_FLAG_NONE, opaque);
+    }
+    return true;
+}
+
+static bool end_slow_requests(http2 *connection) {
+    uint64_t limit_ns = connection->base.listener->config.read_timeout_ns;
+    uint64_t now = connection->base.scratch->now_ns;
+    if (!connection->has_settings && now - connection->opened_ns > limit_ns) {
+        return end(connection, NGHTTP2_PROTOCOL_ERROR);
+    }
+    for (stream *s; (s = connection->unfinished.first) && now - s->started_ns > limit_ns;) {
+        if (!s->headers_done) {
+            return end(connection, NGHTTP2_ENHANCE_YOUR_CALM); /* no other stream can go on either */
+        }
+        ss_verdict verdict;
+        ss_verdict_fail(&verdict, SS_CODE_DEADLINE_EXCEEDED, "request was not complete within the read timeout");
+        if (answer(connection, s, &verdict, "200") != 0) {
+            return end(connection, NGHTTP2_INTERNAL_ERROR);
+        }
+    }
+    return true;
+}
+
 static bool tick(ss_connection *base) {
     http2 *connection = (http2 *)base;
-    const ss_listener_config *config = &base->listener->config;
     uint64_t now = base->scratch->now_ns;
-    uint64_t earned = (now - connection->credit_ns) / (1000000000 / CREDIT_PER_SECOND);
+    uint64_t earned = (now - connection->credit_ns) / (second_ns / CREDIT_PER_SECOND);
     if (earned > 0) {
         connection->credit_ns = now;
         connection->credit =
             earned < (uint64_t)(CREDIT_MAX - connection->credit) ? connection->credit + (int32_t)earned : CREDIT_MAX;
     }
-    if (config->idle_timeout_ns && !connection->pending.first && now - base->active_ns > config->idle_timeout_ns) {
-        nghttp2_session_terminate_session(connection->session, NGHTTP2_NO_ERROR);
-    }
-    if (config->read_timeout_ns) {
-        if (!connection->has_settings && now - connection->opened_ns > config->read_timeout_ns) {
-            return end(connection, NGHTTP2_PROTOCOL_ERROR);
-        }
-        for (stream *s; (s = connection->unfinished.first) && now - s->started_ns > config->read_timeout_ns;) {
-            if (!s->headers_done) {
-                return end(connection, NGHTTP2_ENHANCE_YOUR_CALM); /* no other stream can go on either */
-            }
-            ss_verdict verdict;
-            ss_verdict_fail(&verdict, SS_CODE_DEADLINE_EXCEEDED, "request was not complete within the read timeout");
-            if (answer(connection, s, &verdict, "200") != 0) {
-                return end(connection, NGHTTP2_INTERNAL_ERROR);
-            }
-        }
-    }
-    return true;
+    wake_watchers(connection);
+    return supervise(connection) && (!base->listener->config.read_timeout_ns || end_slow_requests(connection));
 }
 
 static bool drain(ss_connection *base) {
@@ -652,15 +847,9 @@ static bool drain(ss_connection *base) {
     if (!connection->has_settings) {
         return false;
     }
-    if (!connection->is_draining) {
-        /* Requests on their way are still taken: the last word is said when the peer has answered the ping. */
-        static const uint8_t opaque[8] = {'d', 'r', 'a', 'i', 'n', 0, 0, 0};
-        enum { PATIENCE_NS = 200000000 };
-        connection->is_draining = true;
-        connection->final_goaway_ns = base->scratch->now_ns + PATIENCE_NS;
-        nghttp2_submit_shutdown_notice(connection->session);
-        nghttp2_submit_ping(connection->session, NGHTTP2_FLAG_NONE, opaque);
-    }
+    connection->is_stopping = true;
+    start_drain(connection, "", stopped_patience_ns);
+    wake_watchers(connection);
     return true;
 }
 
@@ -675,14 +864,12 @@ static bool answer_pending(ss_connection *base, int32_t stream_id, const ss_verd
 static void http2_free(ss_connection *base) {
     http2 *connection = (http2 *)base;
     nghttp2_session_del(connection->session);
-    while (connection->unfinished.first) {
-        stream_free(connection, connection->unfinished.first);
-    }
-    while (connection->pending.first) {
-        stream_free(connection, connection->pending.first);
-    }
-    while (connection->answered.first) {
-        stream_free(connection, connection->answered.first);
+    stream_list *const lists[] = {&connection->unfinished, &connection->pending, &connection->answered,
+                                  &connection->watching};
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
+        while (lists[i]->first) {
+            stream_free(connection, lists[i]->first);
+        }
     }
     free(connection);
 }
@@ -735,8 +922,12 @@ ss_connection *ss_http2_new(ss_scratch *scratch, ss_listener *listener) {
     }
     connection->base = (ss_connection){.protocol = &http2_protocol, .scratch = scratch, .listener = listener, .fd = -1};
     connection->credit = CREDIT_MAX;
-    connection->opened_ns = connection->credit_ns = scratch->now_ns;
+    connection->opened_ns = connection->credit_ns = connection->idle_ns = connection->read_ns = scratch->now_ns;
     const ss_listener_config *config = &listener->config;
+    if (config->max_age_ns) { /* not all connections of a restart end at once */
+        uint64_t spread = ss_hash_mix(ss_hash_seed(connection), scratch->now_ns) % (config->max_age_ns / 5 + 1);
+        connection->expires_ns = scratch->now_ns + config->max_age_ns - config->max_age_ns / 10 + spread;
+    }
     const nghttp2_settings_entry settings[] = {
         {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, config->max_concurrent_streams},
         {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, config->initial_window_bytes},

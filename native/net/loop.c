@@ -156,7 +156,6 @@ static bool write_output(ss_loop *loop, ss_connection *c) {
         }
         ss_count(&loop->scratch.stats.bytes_written, (uint64_t)n);
         c->output_sent += (size_t)n;
-        c->active_ns = loop->scratch.now_ns;
     }
     c->output_sent = 0;
     if (output->capacity > SS_KEPT_OUTPUT_BYTES) {
@@ -199,7 +198,6 @@ static void read_input(ss_loop *loop, ss_connection *c) {
         return;
     }
     ss_count(&loop->scratch.stats.bytes_read, (uint64_t)n);
-    c->active_ns = loop->scratch.now_ns;
     if (c->state == SS_CONNECTION_OPEN && !c->protocol->receive(c, loop->read_buffer, (size_t)n)) {
         close_soon(loop, c);
     }
@@ -243,9 +241,13 @@ static void adopt(ss_loop *loop, int fd, ss_listener *listener) {
     }
     int on = 1;
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on); /* a unix socket has none, and needs none */
+    if (listener->config.ping_after_ns) { /* a peer that is gone is not sent to for longer than it is waited for */
+        uint64_t timeout_ms = listener->config.ping_timeout_ns / ms_ns;
+        unsigned timeout = timeout_ms > INT32_MAX ? INT32_MAX : (unsigned)timeout_ms;
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout, sizeof timeout);
+    }
     c->fd = fd;
     c->id = ++loop->last_id;
-    c->active_ns = scratch->now_ns;
     c->events = EPOLLIN;
     c->next = loop->connections;
     if (c->next) {
@@ -529,8 +531,11 @@ static void *run(void *argument) {
 static uint64_t tick_interval(const ss_listener *listeners, size_t n_listeners) {
     uint64_t interval = TICK_MAX_MS * ms_ns;
     for (size_t i = 0; i < n_listeners; i++) {
-        const uint64_t timeouts[] = {listeners[i].config.idle_timeout_ns, listeners[i].config.read_timeout_ns};
-        for (size_t t = 0; t < 2; t++) {
+        const ss_listener_config *config = &listeners[i].config;
+        const uint64_t timeouts[] = {config->idle_timeout_ns,  config->read_timeout_ns, config->header_timeout_ns,
+                                     config->write_timeout_ns, config->max_age_ns,      config->max_age_grace_ns,
+                                     config->ping_after_ns,    config->ping_timeout_ns};
+        for (size_t t = 0; t < sizeof timeouts / sizeof timeouts[0]; t++) {
             if (timeouts[t] && timeouts[t] / TICKS_PER_TIMEOUT < interval) {
                 interval = timeouts[t] / TICKS_PER_TIMEOUT;
             }
@@ -632,4 +637,9 @@ void ss_loop_read_stats(const ss_loop *loop, ss_server_stats *stats) {
     stats->bytes_read += read_counter(&own->bytes_read);
     stats->bytes_written += read_counter(&own->bytes_written);
     stats->protocol_errors += read_counter(&own->protocol_errors);
+    for (size_t transport = 0; transport < SS_N_TRANSPORTS; transport++) {
+        for (size_t i = 0; i < 3; i++) {
+            stats->misdirected[transport][i] += read_counter(&own->misdirected[transport][i]);
+        }
+    }
 }

@@ -1,3 +1,4 @@
+#include "net/cors.h"
 #include "net/loop.h"
 
 #include <fcntl.h>
@@ -67,6 +68,11 @@ static const char *check(const ss_server_config *config) {
         if (listener->initial_window_bytes > INT32_MAX) {
             return "initial_window_bytes: at most 2^31 - 1";
         }
+        for (int signal = 0; signal < SS_N_SIGNALS; signal++) {
+            if (listener->paths[signal] && listener->paths[signal][0] != '/') {
+                return "paths: each begins with a slash";
+            }
+        }
         if (listener->max_message_bytes > UINT32_MAX) {
             return "max_message_bytes: at most 2^32 - 1";
         }
@@ -82,7 +88,12 @@ static ss_status open_listener(ss_listener *listener, const ss_listener_config *
     listener->config.initial_window_bytes =
         config->initial_window_bytes ? config->initial_window_bytes : DEFAULT_WINDOW_BYTES;
     listener->config.fd = fcntl(config->fd, F_DUPFD_CLOEXEC, 0);
-    bool has_memory = true;
+    listener->config.response_headers = strdup(config->response_headers ? config->response_headers : "");
+    bool has_memory = listener->config.response_headers;
+    if (config->cors && config->cors->n_origins) {
+        listener->cors = ss_cors_new(config->cors);
+        has_memory = has_memory && listener->cors;
+    }
     for (int i = 0; i < SS_N_SIGNALS; i++) {
         listener->config.paths[i] = strdup(config->paths[i] ? config->paths[i] : default_paths[i]);
         has_memory = has_memory && listener->config.paths[i];
@@ -174,6 +185,8 @@ void ss_server_free(ss_server *server) {
         for (int signal = 0; signal < SS_N_SIGNALS; signal++) {
             free((char *)server->listeners[i].config.paths[signal]);
         }
+        free((char *)server->listeners[i].config.response_headers);
+        ss_cors_free(server->listeners[i].cors);
     }
     ss_admin_release(&server->service.admin);
     free(server->loops);

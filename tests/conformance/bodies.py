@@ -6,6 +6,7 @@ import gzip
 import struct
 import zlib
 
+import xxhash
 import zstandard
 from google.protobuf.message import DecodeError, Message
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
@@ -169,3 +170,24 @@ def zstd_wide_window() -> bytes:
 def zstd_large_claim() -> bytes:
     """Return an empty zstd frame that claims a content of 8 GiB."""
     return b"\x28\xb5\x2f\xfd\xe0" + struct.pack("<Q", 8 << 30) + b"\x01\x00\x00"
+
+
+def lz4_frame(data: bytes) -> bytes:
+    """Return data in the LZ4 frame format as one block that is not compressed."""
+    descriptor = b"\x60\x40"
+    checksum = xxhash.xxh32(descriptor).intdigest() >> 8 & 0xFF
+    block = struct.pack("<I", len(data) | 1 << 31) + data
+    return b"\x04\x22\x4d\x18" + descriptor + bytes([checksum]) + block + bytes(4)
+
+
+def snappy_frames(data: bytes) -> bytes:
+    """Return data in the snappy framing format as one chunk that is not compressed."""
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    crc ^= 0xFFFFFFFF
+    masked = ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+    chunk = struct.pack("<I", masked) + data
+    return b"\xff\x06\x00\x00sNaPpY" + b"\x01" + struct.pack("<I", len(chunk))[:3] + chunk

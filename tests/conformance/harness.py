@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import pathlib
+import time
 from collections.abc import Callable, Mapping
 from typing import Any, Self
 
@@ -45,6 +46,7 @@ class Collector:
         http: Mapping[str, Any] | None = None,
         consumers: Callable[[Runtime], Mapping[Signal, Consumer]] | None = None,
         component_id: str = "otlp",
+        clock: Callable[[], float] = time.monotonic,
         **keys: Any,
     ) -> None:
         self.runtime = Runtime()
@@ -70,6 +72,7 @@ class Collector:
             signal=None,
             runtime=self.runtime,
             log=log,
+            clock=clock,
             loop=self.timer,
             listeners=self.sockets,
         )

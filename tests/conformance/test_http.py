@@ -104,6 +104,9 @@ CASES = [
     _taken("deflate is zlib", lambda: zlib.compress(GOLDEN_TRACES), "deflate"),
     _taken("zlib", lambda: zlib.compress(GOLDEN_TRACES), "zlib"),
     _taken("snappy", lambda: bodies.snappy_block(GOLDEN_TRACES), "snappy"),
+    _taken("x-snappy-framed", lambda: bodies.snappy_frames(GOLDEN_TRACES), "x-snappy-framed"),
+    _taken("lz4", lambda: bodies.lz4_frame(GOLDEN_TRACES), "lz4"),
+    _taken("lz4, two frames", lambda: bodies.lz4_frame(GOLDEN_TRACES) + bodies.lz4_frame(b""), "lz4"),
     _taken("unknown fields survive", bodies.with_unknown_fields, delivered=bodies.with_unknown_fields),
     _taken("at the limit", lambda: bodies.of_size(MIB), delivered=lambda: bodies.of_size(MIB)),
     _taken(
@@ -182,6 +185,7 @@ CASES = [
     _refused("truncated zstd", lambda: bodies.zstd_frames(GOLDEN_TRACES)[:-1], r".", "zstd"),
     _refused("zstd and garbage", lambda: bodies.zstd_frames(GOLDEN_TRACES) + b"garbage", r".", "zstd"),
     _refused("raw deflate", lambda: zlib.compress(GOLDEN_TRACES)[2:-4], r".", "deflate"),
+    _refused("truncated lz4", lambda: bodies.lz4_frame(GOLDEN_TRACES)[:-1], r".", "lz4"),
     _refused("truncated snappy", lambda: bodies.snappy_block(GOLDEN_TRACES)[:-1], r".", "snappy"),
     Case("GET", bytes, 405, _METHODS, content_type="text/plain", method="GET"),
     Case("PUT", _golden, 405, _METHODS, content_type="text/plain", method="PUT"),

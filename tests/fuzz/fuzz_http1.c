@@ -11,6 +11,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     fixture_start(&f, SS_TRANSPORT_HTTP);
     f.listener.config.is_admin = data[0] & 0x80;
     f.listener.config.read_timeout_ns = 1000000000;
+    f.listener.config.response_headers = "X-A: b\r\n";
+    static const char *const origins[] = {"https://*.example", "null"}, *const headers[] = {"content-type", "x-a"};
+    if (!f.listener.config.is_admin) { /* a connection that looks at all headers */
+        f.listener.cors = ss_cors_new(
+            &(ss_cors_config){.origins = origins, .n_origins = 2, .headers = headers, .n_headers = 2, .max_age_s = 9});
+        fixture_disconnect(&f);
+        fixture_connect(&f);
+    }
     f.verdict.rejected_items = data[0] & 0x40;
     size_t step = data[0] & 0x3f ? data[0] & 0x3f : size;
     for (size_t pos = 1; pos < size && f.is_open; pos += step) {

@@ -11,6 +11,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     fixture f;
     fixture_start(&f, SS_TRANSPORT_GRPC);
     f.listener.config.read_timeout_ns = 1000000000;
+    f.listener.config.has_health = true;
     f.verdict.code = data[0] & 0x80 ? SS_CODE_UNAVAILABLE : SS_CODE_OK;
     f.verdict.has_retry_delay = data[0] & 0x40;
     fixture_feed(&f, preface, sizeof preface - 1);

@@ -46,7 +46,7 @@ def grpc_endpoint(endpoint: str) -> dict[str, Any]:
                         "protocols": {
                             "grpc": {
                                 "tls": {"cert_file": "x"},
-                                "keepalive": {"server_parameters": {"time": "1s"}},
+                                "keepalive": {"server_parameters": {"time": "never"}},
                             }
                         }
                     }
@@ -57,7 +57,7 @@ def grpc_endpoint(endpoint: str) -> dict[str, Any]:
                 "exporters::otlp: has invalid keys: endpont; did you mean 'endpoint'?",
                 "exporters::file::format: expected one of 'json', 'proto', got 'xml'",
                 "exporters::file::path: ",
-                "grpc::keepalive::server_parameters::time: is not supported yet",
+                "grpc::keepalive::server_parameters::time: expected a duration such as '200ms', got 'never'",
                 "grpc::tls: is not supported yet",
                 'references exporter "nop" which is not configured',
             ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +38,13 @@ def _end(ports: Ports) -> dict[str, Any]:
     return base(ports, exporters={"otlp_http": to_sink(ports)}, pipelines=pipelines)
 
 
-@pytest.mark.parametrize("compression", ["none", "gzip", "zstd", "snappy"])
-@pytest.mark.parametrize("kind", ["otlp_grpc", "otlp_http"])
+@pytest.mark.parametrize(
+    ("kind", "compression"),
+    [
+        *itertools.product(("otlp_grpc", "otlp_http"), ("none", "gzip", "zstd", "snappy")),
+        *itertools.product(("otlp_http",), ("zlib", "deflate", "lz4", "x-snappy-framed")),
+    ],
+)
 def test_chain_loses_and_changes_nothing(kind: str, compression: str, tmp_path: Path) -> None:
     """Spans, points and records arrive as they were sent, once each, and in order, after both hops."""
     spans = inputs.requests(inputs.marked_spans(4), otlp.traces)

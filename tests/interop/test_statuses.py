@@ -5,12 +5,10 @@ from __future__ import annotations
 import dataclasses
 import gzip
 import json
-import struct
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import xxhash
 from google.protobuf import json_format
 from google.protobuf.message import DecodeError
 from google.rpc import status_pb2
@@ -143,27 +141,6 @@ def _encoded(encoding: str, body: bytes) -> bytes:
     return http_request("/v1/traces", body, [PROTOBUF, ("Content-Encoding", encoding)])
 
 
-def _lz4_frame(data: bytes) -> bytes:
-    """Return data in the LZ4 frame format as one block that is not compressed."""
-    descriptor = b"\x60\x40"
-    checksum = xxhash.xxh32(descriptor).intdigest() >> 8 & 0xFF
-    block = struct.pack("<I", len(data) | 1 << 31) + data
-    return b"\x04\x22\x4d\x18" + descriptor + bytes([checksum]) + block + bytes(4)
-
-
-def _snappy_frames(data: bytes) -> bytes:
-    """Return data in the snappy framing format as one chunk that is not compressed."""
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc ^= byte
-        for _ in range(8):
-            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
-    crc ^= 0xFFFFFFFF
-    masked = ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
-    chunk = struct.pack("<I", masked) + data
-    return b"\xff\x06\x00\x00sNaPpY" + b"\x01" + struct.pack("<I", len(chunk))[:3] + chunk
-
-
 def _http_cases() -> Iterator[tuple[str, bytes]]:
     for case in test_http.CASES:
         yield case.name, http_request(case.path, case.body(), case.headers, case.method)
@@ -204,9 +181,8 @@ def _http_cases() -> Iterator[tuple[str, bytes]]:
     ):
         yield f"type {type!r}", http_request("/v1/traces", b"", [("Content-Type", type)])
     yield "two types", http_request("/v1/traces", TRACES, [("Content-Type", "text/plain"), PROTOBUF])
-    yield "lz4", _encoded("lz4", _lz4_frame(TRACES))
-    yield "x-snappy-framed", _encoded("x-snappy-framed", _snappy_frames(TRACES))
-    yield "snappy, framed", _encoded("snappy", _snappy_frames(TRACES))
+    yield "x-snappy-framed", _encoded("x-snappy-framed", bodies.snappy_frames(TRACES))
+    yield "snappy, framed", _encoded("snappy", bodies.snappy_frames(TRACES))
     yield "x-snappy-framed, a block", _encoded("x-snappy-framed", bodies.snappy_block(TRACES))
     yield "encoding empty", _encoded("", TRACES)
     yield "encoding gzip, no body", _encoded("gzip", b"")
@@ -362,6 +338,7 @@ def _grpc_cases() -> Iterator[tuple[str, list[tuple[str, str]], bytes]]:
         yield f"method {method}", _with(call_headers(path), ":method", method), good
     for other in ("/", "", "/x", "/a/b/c", path + "/", path[1:], path + "?a=b", path.upper()):
         yield f"path {other!r}", _with(call_headers(path), ":path", other), good
+    yield "health check", _with(call_headers(path), ":path", "/grpc.health.v1.Health/Check"), grpc_frame(b"")
     yield "without te", [pair for pair in call_headers(path) if pair[0] != "te"], good
     for timeout in ("10S", "1H", "100000000S", "x", "", "1", "1s", "0S", "-1S"):
         yield f"timeout {timeout!r}", [*call_headers(path), ("grpc-timeout", timeout)], good

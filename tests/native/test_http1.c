@@ -135,7 +135,8 @@ static void test_encodings(void) {
         ss_encoding encoding;
     } known[] = {{"gzip", SS_ENCODING_GZIP},     {"zstd", SS_ENCODING_ZSTD},
                  {"zlib", SS_ENCODING_ZLIB},     {"deflate", SS_ENCODING_ZLIB},
-                 {"snappy", SS_ENCODING_SNAPPY}, {"x-snappy-framed", SS_ENCODING_SNAPPY_FRAMED}};
+                 {"snappy", SS_ENCODING_SNAPPY}, {"x-snappy-framed", SS_ENCODING_SNAPPY_FRAMED},
+                 {"lz4", SS_ENCODING_LZ4}};
     fixture f;
     fixture_start(&f, SS_TRANSPORT_HTTP);
     ss_codec *codec = ss_codec_new();
@@ -260,7 +261,6 @@ static void test_keep_alive(void) {
 
 static void test_malformed(void) {
     static const char *const inputs[] = {
-        "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
         "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", /* TLS */
         "GET / HTTP/9.9\r\n\r\n",
         "POST /v1/traces HTTP/1.1\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello",
@@ -314,13 +314,259 @@ static void test_timeouts(void) {
     EXPECT(&f, "HTTP/1.1 408 Request Timeout\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n"
                "Content-Length: 19\r\n\r\n408 Request Timeout");
     restart(&f);
-    f.connection->active_ns = f.scratch.now_ns;
     fixture_tick(&f, 10ull * SECOND_NS); /* no request at hand: only idle */
     CHECK(f.is_open);
     f.listener.config.idle_timeout_ns = 11ull * SECOND_NS;
-    fixture_tick(&f, 2ull * SECOND_NS);
+    feed(&f, POST("/v1/traces", PROTOBUF, ""));
+    EXPECT(&f, OK_PROTOBUF);
+    fixture_tick(&f, 11ull * SECOND_NS);
+    CHECK(f.is_open);
+    fixture_tick(&f, 1);
     CHECK(!f.is_open);
     EXPECT(&f, "");
+    fixture_stop(&f);
+}
+
+/* The head of a request has a limit of its own, from the start of the connection on; its body has the whole one's. */
+static void test_header_timeout(void) {
+    fixture f;
+    fixture_start(&f, SS_TRANSPORT_HTTP);
+    f.listener.config.header_timeout_ns = SECOND_NS;
+    f.listener.config.idle_timeout_ns = 9ull * SECOND_NS;
+    fixture_tick(&f, SECOND_NS + 1);
+    CHECK(!f.is_open);
+    EXPECT(&f, "");
+    restart(&f);
+    feed(&f, "POST /v1/traces HTTP/1.1\r\n");
+    fixture_tick(&f, SECOND_NS + 1);
+    CHECK(!f.is_open);
+    CHECK(memcmp(f.connection->output.data, "HTTP/1.1 408", 12) == 0);
+    restart(&f);
+    feed(&f, "POST /v1/traces HTTP/1.1\r\nContent-Type: " PROTOBUF "\r\nContent-Length: 5\r\n\r\nhel");
+    fixture_tick(&f, 100ull * SECOND_NS);
+    CHECK(f.is_open);
+    feed(&f, "lo");
+    EXPECT(&f, OK_PROTOBUF);
+    fixture_tick(&f, 8ull * SECOND_NS); /* between requests it is idle */
+    CHECK(f.is_open);
+    fixture_stop(&f);
+}
+
+/* An answer that nobody takes is not waited for. */
+static void test_write_timeout(void) {
+    fixture f;
+    fixture_start(&f, SS_TRANSPORT_HTTP);
+    f.listener.config.write_timeout_ns = SECOND_NS;
+    f.listener.config.idle_timeout_ns = 5ull * SECOND_NS;
+    f.scratch.now_ns += 4ull * SECOND_NS;
+    feed(&f, POST("/v1/traces", PROTOBUF, ""));
+    fixture_tick(&f, SECOND_NS);
+    CHECK(f.is_open && f.connection->output.length > 0);
+    f.connection->output.length = 0; /* taken at last: idle from now on */
+    fixture_tick(&f, 5ull * SECOND_NS);
+    CHECK(f.is_open);
+    feed(&f, POST("/v1/traces", PROTOBUF, ""));
+    fixture_tick(&f, SECOND_NS + 1);
+    CHECK(!f.is_open);
+    EXPECT(&f, "");
+    fixture_stop(&f);
+}
+
+/* The longest path that a request's is, or lies below, decides. */
+static void test_paths(void) {
+    static const struct {
+        const char *path;
+        int signal; /* -1: none */
+    } cases[] = {{"/all/", 0}, {"/all/x", 0}, {"/all/logs/", 2}, {"/all/logs/a/b?c", 2}, {"/all/metrics", 1},
+                 {"/all", -1}, {"/allx", -1}, {"/", -1},         {"/all/metrics/", 0},   {"/all/logs", 0}};
+    fixture f;
+    fixture_start(&f, SS_TRANSPORT_HTTP);
+    const char *const paths[] = {"/all/", "/all/metrics", "/all/logs/"};
+    memcpy(f.listener.config.paths, paths, sizeof paths);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char request[200];
+        snprintf(request, sizeof request, "POST %s HTTP/1.1\r\nContent-Type: " PROTOBUF "\r\nContent-Length: 0\r\n\r\n",
+                 cases[i].path);
+        f.n_accepted = 0;
+        feed(&f, request);
+        if (f.n_accepted != (cases[i].signal >= 0) || (f.n_accepted && (int)f.signal != cases[i].signal)) {
+            fprintf(stderr, "%s: accepted %d, signal %d\n", cases[i].path, f.n_accepted, (int)f.signal);
+            CHECK(false);
+        }
+        f.connection->output.length = 0;
+    }
+    fixture_stop(&f);
+}
+
+/* Only the names that are listed are decoded; with none, bodies are taken as they come. */
+static void test_choice_of_encodings(void) {
+    fixture f;
+    fixture_start(&f, SS_TRANSPORT_HTTP);
+    f.listener.config.encodings = 1 << SS_CONTENT_DEFLATE;
+    static const char refused[] =
+        "HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+        "{\"code\":3,\"message\":\"unsupported Content-Encoding: %s\"}";
+    char expected[300];
+    snprintf(expected, sizeof expected, refused, 53, "");
+    feed(&f, POST("/v1/traces", "application/json", ""));
+    EXPECT(&f, expected);
+    feed(&f, POST("/nowhere", "text/plain", "")); /* before anything else is looked at */
+    EXPECT(&f, expected);
+    snprintf(expected, sizeof expected, refused, 57, "zlib");
+    feed(&f, POST("/v1/traces", "application/json", "Content-Encoding: zlib\r\n"));
+    EXPECT(&f, expected);
+    static const uint8_t hi[] = {0x78, 0x01, 0x01, 2, 0, 0xfd, 0xff, 'h', 'i', 0x01, 0x3b, 0, 0xd2};
+    ss_buffer request = {0};
+    const char head[] = "POST /v1/traces HTTP/1.1\r\nContent-Type: " PROTOBUF
+                        "\r\nContent-Encoding: deflate\r\nContent-Length: 13\r\n\r\n";
+    (void)ss_buffer_append(&request, (const uint8_t *)head, sizeof head - 1);
+    (void)ss_buffer_append(&request, hi, sizeof hi);
+    fixture_feed(&f, request.data, request.length);
+    EXPECT(&f, OK_PROTOBUF);
+    CHECK(message_is(&f, "hi"));
+    ss_buffer_free(&request);
+    f.listener.config.ignores_encoding = true;
+    feed(&f, POST("/v1/traces", PROTOBUF, "Content-Encoding: br\r\n"));
+    EXPECT(&f, OK_PROTOBUF);
+    CHECK(message_is(&f, "hello"));
+    fixture_stop(&f);
+}
+
+/* Other protocols are told so, and counted. */
+static void test_other_protocols_on_this_port(void) {
+    fixture f;
+    fixture_start(&f, SS_TRANSPORT_HTTP);
+    feed(&f, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+    CHECK(!f.is_open);
+    CHECK(memcmp(f.connection->output.data, "HTTP/1.1 400", 12) == 0);
+    CHECK_EQUAL(1, f.scratch.stats.misdirected[SS_TRANSPORT_HTTP][SS_STRANGER_HTTP2]);
+    restart(&f);
+    feed(&f, "\x16\x03\x01\x02");
+    CHECK(!f.is_open);
+    CHECK(memcmp(f.connection->output.data, "HTTP/1.1 400", 12) == 0);
+    CHECK_EQUAL(1, f.scratch.stats.misdirected[SS_TRANSPORT_HTTP][SS_STRANGER_TLS]);
+    CHECK_EQUAL(2, f.scratch.stats.protocol_errors);
+    fixture_stop(&f);
+}
+
+/* Headers of the configuration are in every answer to a request; a connection may be for one request only. */
+static void test_configured_answers(void) {
+    fixture f;
+    fixture_start(&f, SS_TRANSPORT_HTTP);
+    f.listener.config.response_headers = "X-A: b\r\nX-C: d\r\n";
+    feed(&f, POST("/v1/traces", PROTOBUF, ""));
+    EXPECT(&f,
+           "HTTP/1.1 200 OK\r\nContent-Type: application/x-protobuf\r\nContent-Length: 0\r\nX-A: b\r\nX-C: d\r\n\r\n");
+    feed(&f, POST("/nowhere", PROTOBUF, ""));
+    EXPECT(&f, "HTTP/1.1 404 Not Found\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 19\r\nX-A: b\r\n"
+               "X-C: d\r\n\r\n404 page not found\n");
+    f.listener.config.response_headers = NULL;
+    f.listener.config.closes_after_answer = true;
+    feed(&f, POST("/v1/traces", PROTOBUF, "") POST("/v1/traces", PROTOBUF, ""));
+    EXPECT(&f,
+           "HTTP/1.1 200 OK\r\nContent-Type: application/x-protobuf\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
+    CHECK(!f.is_open);
+    fixture_stop(&f);
+}
+
+/* ------------------------------------------------------------------ CORS */
+
+#define PREFLIGHT(origin, method, headers)                                                                             \
+    "OPTIONS /v1/traces HTTP/1.1\r\nHost: x\r\nOrigin: " origin "\r\nAccess-Control-Request-Method: " method           \
+    "\r\n" headers "\r\n"
+#define PREFLIGHT_VARY "Vary: Origin, Access-Control-Request-Method, Access-Control-Request-Headers\r\n"
+#define PREFLIGHT_REFUSED "HTTP/1.1 204 No Content\r\n" PREFLIGHT_VARY "\r\n"
+#define ALLOWED(origin) "Access-Control-Allow-Origin: " origin "\r\nAccess-Control-Allow-Credentials: true\r\n"
+
+static void set_cors(fixture *f, const ss_cors_config *config) {
+    ss_cors_free(f->listener.cors);
+    f->listener.cors = config ? ss_cors_new(config) : NULL;
+    restart(f);
+}
+
+static void test_preflights(void) {
+    static const char *const origins[] = {"https://Shop.example", "http://*.pages.example:8080"};
+    static const char *const headers[] = {"X-Tenant", "content-type", "Authorization"};
+    fixture f;
+    fixture_start(&f, SS_TRANSPORT_HTTP);
+    set_cors(&f, &(ss_cors_config){.origins = origins, .n_origins = 2, .max_age_s = 600});
+    feed(&f, PREFLIGHT("https://shop.example", "POST", "Access-Control-Request-Headers: content-type\r\n"));
+    EXPECT(&f, "HTTP/1.1 204 No Content\r\n" PREFLIGHT_VARY ALLOWED(
+                   "https://shop.example") "Access-Control-Allow-Methods: POST\r\nAccess-Control-Allow-Headers: "
+                                           "content-type\r\n"
+                                           "Access-Control-Max-Age: 600\r\n\r\n");
+    CHECK(f.is_open && f.n_accepted == 0);
+    feed(&f, PREFLIGHT("http://a.b.pages.example:8080", "GET", ""));
+    EXPECT(&f, "HTTP/1.1 204 No Content\r\n" PREFLIGHT_VARY ALLOWED(
+                   "http://a.b.pages.example:8080") "Access-Control-Allow-Methods: GET\r\nAccess-Control-Max-Age: "
+                                                    "600\r\n\r\n");
+    static const char *const refused[] = {
+        PREFLIGHT("https://shop.example:1", "POST", ""),
+        PREFLIGHT("https://other.example", "POST", ""),
+        PREFLIGHT("http://pages.example:8080", "POST", ""),
+        PREFLIGHT("", "POST", ""),
+        PREFLIGHT("https://shop.example", "PUT", ""),
+        PREFLIGHT("https://shop.example", "post", ""),
+        PREFLIGHT("https://shop.example", "POST", "Access-Control-Request-Headers: content-type,x-tenant\r\n"),
+        PREFLIGHT("https://shop.example", "POST", "Access-Control-Request-Headers: content-type,accept\r\n"),
+        PREFLIGHT("https://shop.example", "POST", "Access-Control-Request-Headers: accept,accept\r\n"),
+        PREFLIGHT("https://shop.example", "POST", "Access-Control-Request-Headers: Accept\r\n"),
+        PREFLIGHT("https://shop.example", "POST", "Access-Control-Request-Headers: accept,  content-type\r\n"),
+        PREFLIGHT("https://shop.example", "POST", "Access-Control-Request-Headers: ,,,,,,,,,,,,,,,,, ,accept\r\n"),
+    };
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+        feed(&f, refused[i]);
+        EXPECT(&f, PREFLIGHT_REFUSED);
+    }
+    set_cors(
+        &f, &(ss_cors_config){.origins = origins, .n_origins = 2, .headers = headers, .n_headers = 3, .max_age_s = -1});
+    feed(&f, PREFLIGHT("https://shop.example", "POST",
+                       "Access-Control-Request-Headers: authorization, content-type ,,x-tenant\r\n"));
+    EXPECT(&f, "HTTP/1.1 204 No Content\r\n" PREFLIGHT_VARY ALLOWED(
+                   "https://shop.example") "Access-Control-Allow-Methods: POST\r\n"
+                                           "Access-Control-Allow-Headers: authorization, content-type ,,x-tenant\r\n"
+                                           "Access-Control-Max-Age: 0\r\n\r\n");
+    static const char *const all[] = {"*"};
+    set_cors(&f, &(ss_cors_config){.origins = all, .n_origins = 1, .headers = all, .n_headers = 1});
+    feed(&f, PREFLIGHT("null", "OPTIONS", "Access-Control-Request-Headers: Any-Thing\r\n"));
+    EXPECT(&f, "HTTP/1.1 204 No Content\r\n" PREFLIGHT_VARY ALLOWED(
+                   "*") "Access-Control-Allow-Methods: OPTIONS\r\nAccess-Control-Allow-Headers: Any-Thing\r\n\r\n");
+    set_cors(&f, NULL);
+    feed(&f, PREFLIGHT("null", "POST", "")); /* without CORS it is a method like any other */
+    CHECK(memcmp(f.connection->output.data, "HTTP/1.1 405", 12) == 0);
+    fixture_stop(&f);
+}
+
+static void test_cross_origin_requests(void) {
+    static const char *const origins[] = {"*.example"};
+    fixture f;
+    fixture_start(&f, SS_TRANSPORT_HTTP);
+    set_cors(&f, &(ss_cors_config){.origins = origins, .n_origins = 1, .exposed_headers = "X-Id, Retry-After"});
+    f.listener.config.response_headers = "X-A: b\r\n";
+    feed(&f, POST("/v1/traces", PROTOBUF, "Origin: https://a.example\r\n"));
+    EXPECT(&f, "HTTP/1.1 200 OK\r\nContent-Type: application/x-protobuf\r\nContent-Length: 0\r\nX-A: b\r\nVary: "
+               "Origin\r\n" ALLOWED("https://a.example") "Access-Control-Expose-Headers: X-Id, Retry-After\r\n\r\n");
+    /* What the request before has said is forgotten. */
+    feed(&f, POST("/v1/traces", PROTOBUF, ""));
+    static const char plain[] =
+        "HTTP/1.1 200 OK\r\nContent-Type: application/x-protobuf\r\nContent-Length: 0\r\nX-A: b\r\n"
+        "Vary: Origin\r\n\r\n";
+    EXPECT(&f, plain);
+    feed(&f, POST("/v1/traces", PROTOBUF, "Origin: https://a.example.org\r\n"));
+    EXPECT(&f, plain); /* refused by the browser, not by us */
+    CHECK_EQUAL(3, f.n_accepted);
+    /* An origin that is too long to be looked at as a whole is none that its beginning may be taken for. */
+    char request[2000], origin[520];
+    memset(origin, 'a', sizeof origin);
+    memcpy(origin + 504, ".example.evil", 13);
+    snprintf(request, sizeof request, POST("/v1/traces", PROTOBUF, "Origin: %.517s\r\n"), origin);
+    feed(&f, request);
+    EXPECT(&f, plain);
+    feed(&f, "OPTIONS /v1/traces HTTP/1.1\r\nOrigin: https://a.example\r\n\r\n"); /* no preflight */
+    EXPECT(&f, "HTTP/1.1 405 Method Not Allowed\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 41\r\n"
+               "X-A: b\r\nVary: Origin\r\n" ALLOWED(
+                   "https://a.example") "Access-Control-Expose-Headers: X-Id, Retry-After\r\n\r\n405 method not "
+                                        "allowed, supported: [POST]");
     fixture_stop(&f);
 }
 
@@ -395,6 +641,14 @@ int main(void) {
     test_malformed();
     test_header_limit();
     test_timeouts();
+    test_header_timeout();
+    test_write_timeout();
+    test_paths();
+    test_choice_of_encodings();
+    test_other_protocols_on_this_port();
+    test_configured_answers();
+    test_preflights();
+    test_cross_origin_requests();
     test_drain();
     test_admin();
     return check_finish();

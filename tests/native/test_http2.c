@@ -39,8 +39,10 @@ typedef struct client {
     size_t chunk;          /* bytes the server is fed at once; 0: all */
     size_t padding;
     uint32_t goaway_code;
+    char goaway_text[32];
     int n_goaways;
     int32_t goaway_last_id;
+    int n_pings; /* not answers */
 } client;
 
 static call *call_of(client *c, int32_t id) {
@@ -119,7 +121,9 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
         c->n_goaways++;
         c->goaway_code = frame->goaway.error_code;
         c->goaway_last_id = frame->goaway.last_stream_id;
+        keep(c->goaway_text, sizeof c->goaway_text, frame->goaway.opaque_data, frame->goaway.opaque_data_len);
     }
+    c->n_pings += frame->hd.type == NGHTTP2_PING && !(frame->hd.flags & NGHTTP2_FLAG_ACK);
     return 0;
 }
 
@@ -138,6 +142,14 @@ static void client_connect(client *c) {
     nghttp2_option_del(option);
     nghttp2_session_callbacks_del(callbacks);
     nghttp2_submit_settings(c->session, NGHTTP2_FLAG_NONE, NULL, 0);
+}
+
+/* After a change of the configuration that counts from the start of a connection. */
+static void client_reconnect(client *c) {
+    nghttp2_session_del(c->session);
+    fixture_disconnect(&c->server);
+    fixture_connect(&c->server);
+    client_connect(c);
 }
 
 static client *client_new(void) {
@@ -222,6 +234,14 @@ static call *run_call(client *c, const options *o, const void *body, size_t leng
     call *k = start_call(c, o, body, length);
     exchange(c);
     return k;
+}
+
+/* Send the rest of a call that has withheld its end. */
+static void finish_call(client *c, call *k, size_t length) {
+    k->length = length;
+    k->withholds_end = false;
+    nghttp2_session_resume_data(c->session, (int32_t)(k - c->calls) * 2 + 1);
+    exchange(c);
 }
 
 static uint8_t *frame_message(uint8_t flag, const void *message, size_t length) {
@@ -541,10 +561,7 @@ static void test_drain(void) {
     CHECK_EQUAL(3, c->goaway_last_id);
     check_success(late);
     CHECK(c->server.is_open);
-    half->length = 15;
-    half->withholds_end = false;
-    nghttp2_session_resume_data(c->session, 1);
-    exchange(c);
+    finish_call(c, half, 15);
     check_success(half);
     CHECK(!c->server.is_open);
     CHECK_EQUAL(0, c->server.scratch.stats.protocol_errors);
@@ -565,7 +582,6 @@ static void test_drain_does_not_wait_for_a_silent_peer(void) {
 static void test_timeouts(void) {
     client *c = client_new();
     c->server.listener.config.read_timeout_ns = 10ull * SECOND_NS;
-    c->server.listener.config.idle_timeout_ns = 100ull * SECOND_NS;
     uint8_t *body = frame_message(0, "0123456789", 10);
     call *k = start_call(c, &(options){.withholds_end = true}, body, 8);
     exchange(c);
@@ -577,13 +593,220 @@ static void test_timeouts(void) {
     CHECK_FAILURE(k, 200, 4, "request was not complete within the read timeout");
     CHECK(c->server.is_open);
     CHECK_EQUAL(0, fake_held_bytes);
-    c->server.connection->active_ns = c->server.scratch.now_ns;
-    fixture_tick(&c->server, 101ull * SECOND_NS);
+    free(body);
+    client_free(c);
+}
+
+/* A connection without calls ends when it is idle, with one it does not, and pings make it no less idle. */
+static void test_idle_connection_ends(void) {
+    client *c = client_new();
+    c->server.listener.config.idle_timeout_ns = 100ull * SECOND_NS;
+    uint8_t *body = frame_message(0, "0123456789", 10);
+    call *half = start_call(c, &(options){.withholds_end = true}, body, 8);
+    exchange(c);
+    fixture_tick(&c->server, 1000ull * SECOND_NS);
+    exchange(c);
+    CHECK_EQUAL(0, c->n_goaways);
+    finish_call(c, half, 15);
+    check_success(half);
+    fixture_tick(&c->server, 99ull * SECOND_NS);
+    nghttp2_submit_ping(c->session, NGHTTP2_FLAG_NONE, NULL);
+    exchange(c);
+    CHECK_EQUAL(0, c->n_goaways);
+    fixture_tick(&c->server, 2ull * SECOND_NS);
     exchange(c);
     CHECK(!c->server.is_open);
-    CHECK_EQUAL(1, c->n_goaways);
+    CHECK_EQUAL(1, c->n_goaways); /* which is all that this client waits for */
     CHECK_EQUAL(NGHTTP2_NO_ERROR, c->goaway_code);
     free(body);
+    client_free(c);
+}
+
+/* A connection that is too old takes no new calls, and ends with the last of the old ones, or with its grace. */
+static void test_old_connection_ends(void) {
+    uint8_t *body = frame_message(0, "0123456789", 10);
+    for (int has_grace = 0; has_grace < 2; has_grace++) {
+        client *c = client_new();
+        c->server.listener.config.max_age_ns = 100ull * SECOND_NS;
+        c->server.listener.config.max_age_grace_ns = has_grace ? 10ull * SECOND_NS : 0;
+        client_reconnect(c);
+        call *half = start_call(c, &(options){.withholds_end = true}, body, 8);
+        exchange(c);
+        fixture_tick(&c->server, 89ull * SECOND_NS); /* a tenth less than the age at the earliest */
+        exchange(c);
+        CHECK_EQUAL(0, c->n_goaways);
+        fixture_tick(&c->server, 22ull * SECOND_NS); /* a tenth more at the latest */
+        exchange(c);
+        CHECK_EQUAL(2, c->n_goaways);
+        CHECK_EQUAL(NGHTTP2_NO_ERROR, c->goaway_code);
+        CHECK(strcmp("max_age", c->goaway_text) == 0);
+        CHECK(c->server.is_open);
+        if (has_grace) {
+            fixture_tick(&c->server, 31ull * SECOND_NS);
+            CHECK(!c->server.is_open);
+            CHECK_EQUAL(-1, half->grpc_status);
+        } else {
+            fixture_tick(&c->server, 1000ull * SECOND_NS);
+            exchange(c);
+            CHECK(c->server.is_open);
+            finish_call(c, half, 15);
+            check_success(half);
+            CHECK(!c->server.is_open);
+        }
+        CHECK_EQUAL(0, c->server.scratch.stats.protocol_errors);
+        client_free(c);
+    }
+    free(body);
+}
+
+/* A silent peer is pinged, and let be if it answers. */
+static void test_silent_peer_is_pinged(void) {
+    client *c = client_new();
+    c->server.listener.config.ping_after_ns = 10ull * SECOND_NS;
+    c->server.listener.config.ping_timeout_ns = 2ull * SECOND_NS;
+    exchange(c);
+    for (int i = 0; i < 5; i++) {
+        fixture_tick(&c->server, 11ull * SECOND_NS);
+        CHECK_EQUAL(i + 1, c->n_pings + (c->server.connection->output.length > 0));
+        exchange(c); /* the answer */
+        CHECK_EQUAL(i + 1, c->n_pings);
+        fixture_tick(&c->server, 9ull * SECOND_NS);
+        exchange(c);
+        CHECK_EQUAL(i + 1, c->n_pings);
+        c->server.scratch.now_ns += SECOND_NS;
+        nghttp2_submit_ping(c->session, NGHTTP2_FLAG_NONE, NULL); /* anything it says will do */
+        exchange(c);
+    }
+    fixture_tick(&c->server, 11ull * SECOND_NS);
+    fixture_tick(&c->server, 2ull * SECOND_NS);
+    CHECK(c->server.is_open);
+    fixture_tick(&c->server, SECOND_NS / 10);
+    CHECK(!c->server.is_open);
+    client_free(c);
+}
+
+/* The third ping too soon after another is the last; a call in between makes up for all before it. */
+static void test_too_many_pings(void) {
+    static const struct {
+        bool has_call, is_permitted;
+        uint64_t interval_s;
+        bool is_ended;
+    } cases[] = {{false, false, 7199, true}, {false, false, 7200, false}, {false, true, 299, true},
+                 {false, true, 300, false},  {true, false, 299, true},    {true, false, 300, false}};
+    uint8_t *body = frame_message(0, "0123456789", 10);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        client *c = client_new();
+        c->server.listener.config.pings_without_calls = cases[i].is_permitted;
+        c->server.listener.config.min_ping_interval_ns = 300ull * SECOND_NS;
+        if (cases[i].has_call) {
+            start_call(c, &(options){.withholds_end = true}, body, 8);
+        }
+        for (const char *step = "a...a...."; *step; step++) {
+            CHECK(c->server.is_open);
+            if (*step == 'a') {
+                check_success(run_call(c, &(options){0}, body, 15));
+            } else if (*step == '.') { /* the first after an answer is free */
+                c->server.scratch.now_ns += cases[i].interval_s * SECOND_NS;
+                nghttp2_submit_ping(c->session, NGHTTP2_FLAG_NONE, NULL);
+                exchange(c);
+            }
+        }
+        if (cases[i].is_ended == c->server.is_open) {
+            fprintf(stderr, "case %zu\n", i);
+            CHECK(false);
+        }
+        if (cases[i].is_ended) {
+            CHECK_EQUAL(NGHTTP2_ENHANCE_YOUR_CALM, c->goaway_code);
+            CHECK(strcmp("too_many_pings", c->goaway_text) == 0);
+        }
+        client_free(c);
+    }
+    free(body);
+}
+
+/* ------------------------------------------------------------------ health */
+
+static size_t health_request(uint8_t *out, const char *service) {
+    size_t length = strlen(service);
+    const uint8_t head[] = {0, 0, 0, 0, (uint8_t)(length + 2), 0x0a, (uint8_t)length};
+    memcpy(out, head, sizeof head);
+    memcpy(out + sizeof head, service, length);
+    return sizeof head + length;
+}
+
+static void check_health(const call *k, const char *statuses) {
+    size_t n = strlen(statuses);
+    CHECK_EQUAL(7 * n, k->data_length);
+    for (size_t i = 0; i < n && k->data_length == 7 * n; i++) {
+        const uint8_t expected[] = {0, 0, 0, 0, 2, 0x08, (uint8_t)(statuses[i] - '0')};
+        CHECK(memcmp(expected, k->data + 7 * i, sizeof expected) == 0);
+    }
+}
+
+static void test_health_check(void) {
+    client *c = client_new();
+    c->server.listener.config.has_health = true;
+    const options check = {.path = "/grpc.health.v1.Health/Check"};
+    uint8_t body[200];
+    static const char traces[] = "opentelemetry.proto.collector.trace.v1.TraceService";
+    call *k = run_call(c, &check, "\0\0\0\0", 5);
+    check_health(k, "1");
+    CHECK(k->grpc_status == 0 && k->is_closed);
+    k = run_call(c, &check, body, health_request(body, traces));
+    check_health(k, "1");
+    c->server.lacks_signal[SS_SIGNAL_TRACES] = true;
+    k = run_call(c, &check, body, health_request(body, traces));
+    check_health(k, "2");
+    k = run_call(c, &check, body, health_request(body, ""));
+    check_health(k, "1");
+    c->server.lacks_signal[SS_SIGNAL_METRICS] = c->server.lacks_signal[SS_SIGNAL_LOGS] = true;
+    k = run_call(c, &check, body, health_request(body, ""));
+    check_health(k, "2");
+    CHECK_FAILURE(run_call(c, &check, body, health_request(body, "other")), 200, 5, "unknown service");
+    CHECK_FAILURE(run_call(c, &check, "\0\0\0\0\1\12", 6), 200, 13, "grpc: error unmarshalling request");
+    CHECK_FAILURE(run_call(c, &(options){.path = "/grpc.health.v1.Health/List"}, body, 5), 200, 12,
+                  "unknown service grpc.health.v1.Health");
+    CHECK_EQUAL(0, c->server.n_accepted);
+    client_free(c);
+}
+
+/* A watcher is told at once, and when it changes; the end of the server ends it. */
+static void test_health_watch(void) {
+    client *c = client_new();
+    c->server.listener.config.has_health = true;
+    c->server.listener.config.read_timeout_ns = c->server.listener.config.idle_timeout_ns = SECOND_NS;
+    const options watch = {.path = "/grpc.health.v1.Health/Watch"};
+    uint8_t all[20], none[20];
+    call *k = run_call(c, &watch, all, health_request(all, ""));
+    call *unknown = run_call(c, &watch, none, health_request(none, "other"));
+    call *cancelled = run_call(c, &watch, all, health_request(all, ""));
+    check_health(k, "1");
+    check_health(unknown, "3");
+    for (int i = 0; i < SS_N_SIGNALS; i++) {
+        fixture_tick(&c->server, 10ull * SECOND_NS);
+        exchange(c);
+        check_health(k, "1");
+        c->server.lacks_signal[i] = true;
+    }
+    nghttp2_submit_rst_stream(c->session, NGHTTP2_FLAG_NONE, 5, NGHTTP2_CANCEL);
+    exchange(c);
+    CHECK(cancelled->is_closed);
+    fixture_tick(&c->server, 10ull * SECOND_NS);
+    exchange(c);
+    check_health(k, "12");
+    c->server.lacks_signal[SS_SIGNAL_LOGS] = false;
+    fixture_tick(&c->server, SECOND_NS);
+    exchange(c);
+    check_health(k, "121");
+    CHECK(!k->is_closed && c->server.is_open);
+    CHECK(c->server.connection->protocol->drain(c->server.connection));
+    (void)c->server.connection->protocol->produce(c->server.connection);
+    exchange(c);
+    check_health(k, "1212");
+    check_health(unknown, "3");
+    CHECK_EQUAL(14, k->grpc_status);
+    CHECK_EQUAL(14, unknown->grpc_status);
+    CHECK(!c->server.is_open);
     client_free(c);
 }
 
@@ -848,16 +1071,28 @@ static void test_too_many_streams_are_refused(void) {
     raw_free(r);
 }
 
-static void test_http1_on_this_port(void) {
-    raw *r = raw_new();
-    r->input.length = 0;
-    put(r, "GET / HTTP/1.1\r\nHost: x\r\n\r\n", 27);
-    raw_send(r);
-    CHECK(!r->server.is_open);
-    CHECK(r->server.connection->output.length > 12 &&
-          memcmp(r->server.connection->output.data, "HTTP/1.1 400", 12) == 0);
-    CHECK_EQUAL(1, r->server.scratch.stats.protocol_errors);
-    raw_free(r);
+static void test_other_protocols_on_this_port(void) {
+    static const struct {
+        const char *input;
+        int n_http1, n_tls;
+    } cases[] = {{"GET / HTTP/1.1\r\nHost: x\r\n\r\n", 1, 0},
+                 {"POST /v1/traces HTTP/1.1\r\nHost: x\r\n\r\n", 1, 0},
+                 {"\x16\x03\x01\x02", 0, 1},
+                 {"\x01", 0, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        raw *r = raw_new();
+        r->input.length = 0;
+        put(r, cases[i].input, strlen(cases[i].input));
+        raw_send(r);
+        CHECK(!r->server.is_open);
+        CHECK(r->server.connection->output.length > 12 &&
+              memcmp(r->server.connection->output.data, "HTTP/1.1 400", 12) == 0);
+        const ss_server_stats *stats = &r->server.scratch.stats;
+        CHECK_EQUAL(1, stats->protocol_errors);
+        CHECK_EQUAL(cases[i].n_http1, stats->misdirected[SS_TRANSPORT_GRPC][SS_STRANGER_HTTP1]);
+        CHECK_EQUAL(cases[i].n_tls, stats->misdirected[SS_TRANSPORT_GRPC][SS_STRANGER_TLS]);
+        raw_free(r);
+    }
 }
 
 static void test_slow_preface_and_headers_end(void) {
@@ -867,6 +1102,12 @@ static void test_slow_preface_and_headers_end(void) {
     raw_send(r);
     CHECK(r->server.is_open);
     fixture_tick(&r->server, 2ull * SECOND_NS);
+    CHECK(!r->server.is_open);
+    raw_free(r);
+    r = raw_new(); /* without a limit, there is one all the same */
+    fixture_tick(&r->server, 120ull * SECOND_NS);
+    CHECK(r->server.is_open);
+    fixture_tick(&r->server, 1);
     CHECK(!r->server.is_open);
     raw_free(r);
     r = raw_new();
@@ -899,13 +1140,19 @@ int main(void) {
     test_drain();
     test_drain_does_not_wait_for_a_silent_peer();
     test_timeouts();
+    test_idle_connection_ends();
+    test_old_connection_ends();
+    test_silent_peer_is_pinged();
+    test_too_many_pings();
+    test_health_check();
+    test_health_watch();
     test_every_cut();
     test_floods();
     test_refused_requests_are_no_flood();
     test_steady_control_frames_are_no_flood();
     test_protocol_errors_end_the_connection();
     test_too_many_streams_are_refused();
-    test_http1_on_this_port();
+    test_other_protocols_on_this_port();
     test_slow_preface_and_headers_end();
     return check_finish();
 }

@@ -4,6 +4,7 @@
 
 #include "fake_runtime.h"
 #include "net/connection.h"
+#include "net/cors.h"
 
 #include <string.h>
 
@@ -62,6 +63,7 @@ static inline void fixture_start(fixture *f, ss_transport transport) {
                                               .max_message_bytes = 100000,
                                               .max_concurrent_streams = 200,
                                               .initial_window_bytes = 2 << 20,
+                                              .pings_without_calls = true,
                                               .paths = {"/v1/traces", "/v1/metrics", "/v1/logs"}};
     (void)ss_scratch_init(&f->scratch, &f->service, 0);
     f->scratch.now_ns = 1000000000;
@@ -73,6 +75,7 @@ static inline void fixture_stop(fixture *f) {
     ss_scratch_release(&f->scratch);
     ss_buffer_free(&f->message);
     ss_admin_release(&f->service.admin);
+    ss_cors_free(f->listener.cors);
 }
 
 /* Give the connection bytes as one read would; output gathers in connection->output. */

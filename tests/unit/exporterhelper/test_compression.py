@@ -89,6 +89,8 @@ def test_threads_do_not_share_a_codec() -> None:
         ("zstd", 23, False),
         ("snappy", 0, True),
         ("snappy", 1, False),
+        ("lz4", 0, True),
+        ("lz4", 1, False),
         ("none", 3, False),
     ],
 )

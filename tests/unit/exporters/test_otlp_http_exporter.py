@@ -28,6 +28,7 @@ from collector.exporters.otlp_http import (
     parse_retry_after_s,
 )
 from collector.ids import Signal
+from collector.native.codec import Codec
 from collector.native.library import lib
 from collector.native.pipeline import Receiver
 from collector.native.runtime import Worker
@@ -142,6 +143,10 @@ def test_each_signal_has_its_path(server: Server, signal: Signal, request_bytes:
         (Compression.ZSTD, lambda body: zstandard.ZstdDecompressor().decompressobj().decompress(body)),
         (Compression.ZLIB, zlib.decompress),
         (Compression.DEFLATE, zlib.decompress),
+        # tests/interop has the Collector read these.
+        (Compression.SNAPPY, lambda body: Codec().decompress("snappy", body, 1 << 20)),
+        (Compression.SNAPPY_FRAMED, lambda body: Codec().decompress("x-snappy-framed", body, 1 << 20)),
+        (Compression.LZ4, lambda body: Codec().decompress("lz4", body, 1 << 20)),
     ],
 )
 def test_body_is_compressed_as_its_header_says(server: Server, compression: Compression, decode: Any) -> None:

@@ -61,7 +61,9 @@ class Running:
             [
                 Listener(fd=self.sockets["grpc"].fileno(), protocol="grpc", max_message_bytes=100_000),
                 Listener(
-                    fd=self.sockets["http"].fileno(), protocol="http", paths={Signal.TRACES: "/custom/traces"}
+                    fd=self.sockets["http"].fileno(),
+                    protocol="http",
+                    paths=("/custom/traces", "/v1/metrics", "/v1/logs"),
                 ),
                 Listener(fd=self.sockets["admin"].fileno(), protocol="http", is_admin=True),
             ],

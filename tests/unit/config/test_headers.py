@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from collector.config.fields import Secret
-from collector.exporterhelper.headers import header_problems
+from collector.config.headers import header_problems
 
 
 @pytest.mark.parametrize(

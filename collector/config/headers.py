@@ -1,0 +1,30 @@
+"""What keys that hold headers may hold, checked before anything is sent: libraries show a bad value in their errors.
+
+Source: RFC 9110, "Field Names" and "Field Values".
+"""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Iterator, Mapping
+
+_IN_NAMES = frozenset(string.ascii_letters + string.digits + "!#$%&'*+-.^_`|~")
+
+
+def is_header_name(name: str) -> bool:
+    """Tell whether a header can be called name."""
+    return bool(name) and _IN_NAMES.issuperset(name)
+
+
+def canonical_name(name: str) -> str:
+    """Return the name of a header as it is usually written, such as `Content-Type`."""
+    return "-".join(part.capitalize() for part in name.split("-"))
+
+
+def header_problems(headers: Mapping[str, str], key: str = "headers") -> Iterator[tuple[str, str]]:
+    """Yield (field, message) for each header that cannot be sent; no message shows a value."""
+    for name, value in headers.items():
+        if not is_header_name(name):
+            yield key, f"expected the name of a header, got {name!r}"
+        elif any((character < " " and character != "\t") or character == "\x7f" for character in value):
+            yield f"{key}::{name}", "expected one line of text without control characters"
