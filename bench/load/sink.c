@@ -33,6 +33,7 @@ enum {
     STREAMS_MAX = 10000,
     WINDOW_BYTES = 8 << 20,
     TICK_MS = 1000, /* of the protocols */
+    SENT_BYTES_MAX = 64 * 1024,
     LINE_BYTES = 256,
     DELAY_MS_MAX = 3600000,
     CODE_MAX = 16 /* of google.rpc.Code */
@@ -199,6 +200,17 @@ static size_t released(const sink *s, peer *p) {
     return end;
 }
 
+/* With answers always on their way, the output would never be empty and only grow. */
+static void forget_sent(peer *p) {
+    ss_connection *c = p->connection;
+    c->output.length -= c->output_sent;
+    memmove(c->output.data, c->output.data + c->output_sent, c->output.length);
+    for (size_t i = 0; i < p->n_releases; i++) {
+        p->releases[i].end -= c->output_sent < p->releases[i].end ? c->output_sent : p->releases[i].end;
+    }
+    c->output_sent = 0;
+}
+
 static bool write_output(sink *s, peer *p) {
     ss_connection *c = p->connection;
     size_t end = released(s, p);
@@ -209,8 +221,8 @@ static bool write_output(sink *s, peer *p) {
         }
         c->output_sent += n > 0 ? (size_t)n : 0;
     }
-    if (c->output_sent == c->output.length) {
-        c->output_sent = c->output.length = 0;
+    if (c->output_sent && (c->output_sent == c->output.length || c->output_sent >= SENT_BYTES_MAX)) {
+        forget_sent(p);
     }
     return true;
 }
@@ -410,6 +422,7 @@ static void wait_for_command(sink *s) {
     struct pollfd fds[] = {{.fd = s->signal_fd, .events = POLLIN},
                            {.fd = s->reads_commands ? STDIN_FILENO : -1, .events = POLLIN}};
     poll(fds, 2, -1);
+    s->scratch.now_ns = ss_clock_ns();
     s->is_ended = fds[0].revents;
     if (fds[1].revents) {
         s->reads_commands = read_commands(s);
