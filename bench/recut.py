@@ -114,8 +114,8 @@ def _generate_metrics() -> bytes:
     request = ExportMetricsServiceRequest()
     for number in range(_ITEMS // _GENERATED_POINTS):
         resource = request.resource_metrics.add()
-        bodies.set_attributes(resource.resource, {"service.name": chance.choice(bodies.SERVICES)}, {})
-        bodies.set_attributes(resource.resource, {"host.name": f"node-{number}"}, {})
+        texts = {"service.name": chance.choice(bodies.SERVICES), "host.name": f"node-{number}"}
+        bodies.set_attributes(resource.resource, texts, {})
         metrics = resource.scope_metrics.add().metrics
         now_ns = bodies.START_NS + number * 1_000_000_000
         for _ in range(_GENERATED_POINTS // 32):
@@ -126,8 +126,9 @@ def _generate_metrics() -> bytes:
                     start_time_unix_nano=bodies.START_NS, time_unix_nano=now_ns
                 )
                 point.as_int = chance.randrange(1_000_000)
-                bodies.set_attributes(point, {"rpc.method": chance.choice(bodies.METHODS)}, {})
-                bodies.set_attributes(point, {"user.id": f"user-{chance.randrange(10_000)}"}, {})
+                user = f"user-{chance.randrange(10_000)}"
+                texts = {"rpc.method": chance.choice(bodies.METHODS), "user.id": user}
+                bodies.set_attributes(point, texts, {})
     data: bytes = request.SerializeToString()
     return data
 
@@ -145,7 +146,8 @@ def _generate_logs() -> bytes:
             time_ns = bodies.START_NS + number * 1_000_000_000 + i * 1_000_000
             record = records.add(time_unix_nano=time_ns, observed_time_unix_nano=time_ns + 50_000)
             record.severity_number = chance.choice((9, 9, 9, 13, 17))
-            record.body.string_value = f"{chance.choice(bodies.METHODS)} for user-{chance.randrange(10_000)} took {chance.randrange(900)} ms"
+            user, took_ms = chance.randrange(10_000), chance.randrange(900)
+            record.body.string_value = f"{chance.choice(bodies.METHODS)} for user-{user} took {took_ms} ms"
             record.trace_id, record.span_id = chance.randbytes(16), chance.randbytes(8)
             bodies.set_attributes(record, {"http.route": f"/{chance.choice(bodies.METHODS)}"}, {})
     data: bytes = request.SerializeToString()
