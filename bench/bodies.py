@@ -1,34 +1,28 @@
-"""The requests that are measured with: cut from real captures where those are, else generated like them."""
+"""What requests are made of: real captures where those are, else generated like them."""
 
 from __future__ import annotations
 
 import os
 import random
 import struct
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from collector.ids import Signal
-from collector.native.table import SpanTable
 
 _CORPUS = Path(os.environ.get("SPANSIEVE_CORPUS", Path(__file__).parents[2] / "shared" / "corpus"))
-_CAPTURES = _CORPUS / "splunk+stef" / "benchmarks" / "testdata"
-_CAPTURE_OF = {
-    Signal.TRACES: _CAPTURES / "hipstershop-oteltraces.zst",
-    Signal.METRICS: _CAPTURES / "hipstershop-otelmetrics.zst",
+_STEF = _CORPUS / "splunk+stef" / "benchmarks" / "testdata"
+CAPTURES = {
+    "hipstershop": _STEF / "hipstershop-oteltraces.zst",
+    "astronomy": _STEF / "astronomy-oteltraces.zst",
+    "hipstershop metrics": _STEF / "hipstershop-otelmetrics.zst",
 }
-_ASTRONOMY = _CAPTURES / "astronomy-oteltraces.zst"
-
-# Requests are cut from pieces of this size first: every cut walks over the whole of its request.
-_PIECE_ITEMS = 4_096
-_MAX_ITEMS = 40_960
 
 
 def are_captured() -> bool:
     """Return whether the captures are there; logs are generated in any case."""
-    return all(path.exists() for path in (*_CAPTURE_OF.values(), _ASTRONOMY))
+    return all(path.exists() for path in CAPTURES.values())
 
 
 def describe() -> str:
@@ -38,84 +32,26 @@ def describe() -> str:
     return "generated (set SPANSIEVE_CORPUS for real captures)"
 
 
-def of_items(signal: Signal, n_items: int, *, captured: bool | None = None) -> list[bytes]:
-    """Return different requests of n_items each, as many as 40,960 items make, but at most 2,048.
-
-    Args:
-        captured: cut from captures; None for where these are.
-    """
-    source = _source(signal, are_captured() if captured is None else captured)
-    count = max(1, min(2_048, _MAX_ITEMS // n_items))
-    piece_items = n_items * max(1, _PIECE_ITEMS // n_items)
-    found: list[bytes] = []
-    for start in range(0, len(source) - n_items + 1, piece_items):
-        piece = Cutter(signal, source.cut(start, min(start + piece_items, len(source))))
-        for first in range(0, len(piece) - n_items + 1, n_items):
-            found.append(piece.cut(first, first + n_items))
-            if len(found) == count:
-                return found
-    return found
-
-
-def for_kernel(*, captured: bool) -> list[bytes]:
-    """Return four requests of 512 spans from different parts of a large one."""
-    source = _source(Signal.TRACES, captured)
-    return [source.cut(first, first + 512) for first in range(0, 20_000, 5_000)]
-
-
-def for_export(*, captured: bool) -> Sequence[bytes]:
-    """Return requests to gather into batches and compress, some 65,000 spans."""
-    if captured:
-        return list(read_capture(_ASTRONOMY))
-    return [generate(Signal.TRACES, 128, seed) for seed in range(512)]
-
-
-def count(signal: Signal, request: bytes) -> int:
-    """Return the number of items in a request."""
-    return len(SpanTable.scan(signal, request))
-
-
-def write(path: Path, requests: Sequence[bytes]) -> Path:
-    """Write requests as the load generator reads them, and return path."""
-    path.write_bytes(b"".join(struct.pack(">I", len(request)) + request for request in requests))
-    return path
-
-
 def read_capture(path: Path) -> Iterator[bytes]:
-    """Yield the messages of a capture: zstd of [length, 4 bytes, big-endian][TracesData], repeated."""
+    """Yield the messages of a capture: zstd of what read_framed reads."""
     import zstandard
 
-    raw = zstandard.ZstdDecompressor().decompressobj().decompress(path.read_bytes())
+    yield from read_framed(zstandard.ZstdDecompressor().decompressobj().decompress(path.read_bytes()))
+
+
+def read_framed(data: bytes) -> Iterator[bytes]:
+    """Yield the messages in [length, 4 bytes, big-endian][message], repeated."""
     position = 0
-    while position < len(raw):
-        (length,) = struct.unpack_from(">I", raw, position)
-        yield raw[position + 4 : position + 4 + length]
+    while position < len(data):
+        (length,) = struct.unpack_from(">I", data, position)
+        yield data[position + 4 : position + 4 + length]
         position += 4 + length
 
 
-@cache
-def _source(signal: Signal, captured: bool) -> Cutter:
-    path = _CAPTURE_OF.get(signal)
-    if captured and path:
-        return Cutter(signal, next(read_capture(path)))
-    return Cutter(signal, generate(signal, _MAX_ITEMS, seed=1))
-
-
-class Cutter:
-    """Takes runs of items out of a large request, each with its resource and scope as they were."""
-
-    def __init__(self, signal: Signal, request: bytes) -> None:
-        self._table = SpanTable.scan(signal, request)
-
-    def __len__(self) -> int:
-        return len(self._table)
-
-    def cut(self, first: int, end: int) -> bytes:
-        """Return a request with items first to end."""
-        verdict = self._table.verdict
-        verdict[:] = 1
-        verdict[first:end] = 0
-        return self._table.emit()
+def write_framed(path: Path, requests: Iterable[bytes]) -> Path:
+    """Write requests as read_framed reads them, and return path."""
+    path.write_bytes(b"".join(struct.pack(">I", len(request)) + request for request in requests))
+    return path
 
 
 # What generated requests are made of: the shape of a small shop on Kubernetes.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 
-from bench import bodies
+from bench import bodies, recut
 from bench.figures import OURS, Figure
 from bench.place import Place
 from collector.errors import Refused
@@ -29,7 +29,7 @@ def measure(place: Place) -> Iterator[Figure]:
     Generated requests give the same sizes wherever the same libzstd is used.
     """
     for captured in (False, True)[: 1 + bodies.are_captured()]:
-        requests = bodies.for_export(captured=captured)
+        requests = recut.for_export(captured=captured)
         what = "captured" if captured else "generated"
         limit = Config().send_batch_max_bytes
         for name, max_bytes in (("no byte limit", 0), (f"at most {limit:,} B", limit)):

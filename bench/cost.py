@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from bench import bodies, correctness
+from bench import bodies, correctness, recut
 from bench.figures import NOT_CORRECT, OURS, Figure
 from bench.place import Once, Place, measure_once
 from bench.processes import Cores
@@ -68,9 +68,9 @@ def check(scenario: Scenario, place: Place) -> Checked:
     """Send each system requests whose ids stay as they are, and look at what comes out."""
     sent: list[bytes] = []
     for items in _CHECKED_ITEMS:
-        requests = bodies.of_items(scenario.signal, items)
+        requests = recut.of_items(scenario.signal, items)
         sent += requests[: max(1, _CHECKED_TOTAL // items // len(_CHECKED_ITEMS))]
-    sent_path = bodies.write(place.folder / f"{scenario.name}.sent", sent)
+    sent_path = bodies.write_framed(place.folder / f"{scenario.name}.sent", sent)
     received = {}
     for name in place.names(scenario):
         record = place.folder / f"{scenario.name}-{name}.record"
@@ -182,7 +182,7 @@ def _fit_all(figures: Sequence[Figure]) -> Iterator[Figure]:
 
 def _alone(scenario: Scenario, batches: Sequence[bytes], cores: Cores, rounds: int) -> Iterator[Figure]:
     """Yield what compressing and copying the same batches costs when nothing else is done."""
-    items = sum(bodies.count(scenario.signal, batch) for batch in batches)
+    items = sum(recut.count(scenario.signal, batch) for batch in batches)
     compressed = [compress_alone(batches, items, cores.server) for _ in range(rounds * 2)]
     copied = [copy_alone(batches, items, cores.server) for _ in range(rounds * 2)]
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from bench import bodies
+from bench import bodies, recut
 from bench.figures import OURS, Figure
 from bench.place import Place
 from bench.processes import ROOT, MissingTool, find_tool
@@ -53,22 +53,22 @@ _POINT_STAGES = (Stage("s", "scan"), Stage("st", "label removal"), Stage("ste", 
 def kernels() -> list[Kernel]:
     """Return all that is counted here."""
     found = [
-        Kernel("kernel, spans", Signal.TRACES, bodies.for_kernel(captured=False), _SPAN_STAGES),
+        Kernel("kernel, spans", Signal.TRACES, recut.for_kernel(captured=False), _SPAN_STAGES),
         Kernel(
             "kernel, points",
             Signal.METRICS,
-            bodies.of_items(Signal.METRICS, 512, captured=False)[:2],
+            recut.of_items(Signal.METRICS, 512, captured=False)[:2],
             _POINT_STAGES,
         ),
         Kernel(
             "kernel, logs",
             Signal.LOGS,
-            bodies.of_items(Signal.LOGS, 512, captured=False)[:2],
+            recut.of_items(Signal.LOGS, 512, captured=False)[:2],
             (Stage("s", "scan"), Stage("se", "emit")),
         ),
     ]
     if bodies.are_captured():
-        captured = bodies.for_kernel(captured=True)
+        captured = recut.for_kernel(captured=True)
         found.append(Kernel("kernel, captured spans", Signal.TRACES, captured, _SPAN_STAGES))
     return found
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from bench import bodies
+from bench import bodies, recut
 from bench.processes import Cores, cpu_seconds
 from bench.scenarios import Scenario
 from bench.systems import Server, System, running
@@ -49,7 +49,7 @@ class Place(NamedTuple):
         """Return the load of requests of so many items."""
         path = self.folder / f"{signal.value}-{items}.bodies"
         if not path.exists():
-            bodies.write(path, bodies.of_items(signal, items))
+            bodies.write_framed(path, recut.of_items(signal, items))
         return Load(signal, path, self.cores.load, streams, connections)
 
     @contextlib.contextmanager

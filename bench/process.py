@@ -7,7 +7,7 @@ import struct
 import time
 from collections.abc import Iterator
 
-from bench import bodies
+from bench import recut
 from bench.figures import Figure
 from bench.place import Place
 from bench.processes import cpu_seconds, memory_bytes
@@ -39,7 +39,7 @@ def measure(scenario: Scenario, place: Place) -> Iterator[Figure]:
         return
     n_starts, n_memories = _repeats(place)
     load = place.load(scenario.signal, case.items, streams=case.streams, connections=case.connections)
-    body = bodies.of_items(Signal.TRACES, 1)[0]
+    body = recut.of_items(Signal.TRACES, 1)[0]
     with Sink(place.cores.load) as sink:
         for name in place.names(scenario):
             starts, idle, peak = [], [], []

@@ -49,6 +49,17 @@ typedef enum ss_transport { SS_TRANSPORT_GRPC = 0, SS_TRANSPORT_HTTP = 1, SS_N_T
 
 typedef enum ss_payload { SS_PAYLOAD_PROTOBUF = 0, SS_PAYLOAD_JSON = 1 } ss_payload;
 
+/* How a message is compressed. */
+typedef enum ss_encoding {
+    SS_ENCODING_IDENTITY = 0,
+    SS_ENCODING_GZIP,
+    SS_ENCODING_ZSTD,
+    SS_ENCODING_SNAPPY,        /* raw block format; framed is recognised on the way in */
+    SS_ENCODING_ZLIB,          /* HTTP "deflate" and "zlib": RFC 1950 */
+    SS_ENCODING_SNAPPY_FRAMED, /* gRPC "snappy", HTTP "x-snappy-framed"; a raw block is recognised on the way in */
+    SS_N_ENCODINGS
+} ss_encoding;
+
 /* google.rpc.Code, the values that a receiver answers with. */
 typedef enum ss_code {
     SS_CODE_OK = 0,
@@ -434,6 +445,7 @@ typedef struct ss_request {
     ss_payload payload;
     const uint8_t *bytes;
     size_t length;
+    ss_encoding encoding; /* that it came in */
 } ss_request;
 
 /* The type of ss_receiver_accept: the narrow seam between a transport and the rest. */
@@ -457,16 +469,6 @@ void ss_receiver_accept(void *receiver, ss_worker *worker, const ss_request *req
 void ss_receiver_read_stats(const ss_receiver *receiver, ss_receiver_stats *stats);
 
 /* ------------------------------------------------------------------ net: codecs */
-
-typedef enum ss_encoding {
-    SS_ENCODING_IDENTITY = 0,
-    SS_ENCODING_GZIP,
-    SS_ENCODING_ZSTD,
-    SS_ENCODING_SNAPPY,        /* raw block format; framed is recognised on the way in */
-    SS_ENCODING_ZLIB,          /* HTTP "deflate" and "zlib": RFC 1950 */
-    SS_ENCODING_SNAPPY_FRAMED, /* gRPC "snappy", HTTP "x-snappy-framed"; a raw block is recognised on the way in */
-    SS_N_ENCODINGS
-} ss_encoding;
 
 /* False where the library was not there at build time. */
 bool ss_encoding_is_available(ss_encoding encoding);
