@@ -74,7 +74,9 @@ def generate(signal: Signal, n_items: int, seed: int) -> bytes:
     """Return a request of n_items like those of the captures; the same for the same seed."""
     chance = random.Random(seed)
     now_ns = 1_700_000_000_000_000_000 + seed * 1_000_000_000
-    request = {Signal.TRACES: _spans, Signal.METRICS: _metrics, Signal.LOGS: _logs}[signal](n_items, now_ns, chance)
+    request = {Signal.TRACES: _spans, Signal.METRICS: _metrics, Signal.LOGS: _logs}[signal](
+        n_items, now_ns, chance
+    )
     data: bytes = request.SerializeToString()
     return data
 
@@ -99,6 +101,7 @@ def _spans(n_spans: int, now_ns: int, chance: random.Random) -> Any:
 def _metrics(n_points: int, now_ns: int, chance: random.Random) -> Any:
     """Return what hosts say of their network: a sum for each name, with a point for each device and direction."""
     from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+    from opentelemetry.proto.metrics.v1.metrics_pb2 import AGGREGATION_TEMPORALITY_CUMULATIVE
 
     request = ExportMetricsServiceRequest()
     while n_points:
@@ -108,7 +111,8 @@ def _metrics(n_points: int, now_ns: int, chance: random.Random) -> Any:
         scope_metrics.scope.name = "otelcol/hostmetricsreceiver/network"
         for name in ("dropped", "errors", "io", "packets"):
             metric = scope_metrics.metrics.add(name=f"system.network.{name}", unit="1")
-            metric.sum.aggregation_temporality, metric.sum.is_monotonic = 2, True
+            metric.sum.aggregation_temporality = AGGREGATION_TEMPORALITY_CUMULATIVE
+            metric.sum.is_monotonic = True
             for series in range(min(n_points, 2 * _DEVICES)):
                 point = metric.sum.data_points.add(
                     start_time_unix_nano=now_ns - 3_600_000_000_000,
@@ -126,6 +130,7 @@ def _metrics(n_points: int, now_ns: int, chance: random.Random) -> Any:
 
 def _logs(n_records: int, now_ns: int, chance: random.Random) -> Any:
     from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+    from opentelemetry.proto.logs.v1.logs_pb2 import SEVERITY_NUMBER_INFO, SEVERITY_NUMBER_WARN
 
     request = ExportLogsServiceRequest()
     for n_in_resource in _split(n_records, chance):
@@ -143,7 +148,9 @@ def _logs(n_records: int, now_ns: int, chance: random.Random) -> Any:
                 trace_id=chance.randbytes(16),
                 span_id=chance.randbytes(8),
             )
-            record.severity_number, record.severity_text = chance.choice(((9, "INFO"), (9, "INFO"), (13, "WARN")))
+            is_warning = chance.randrange(3) == 0
+            record.severity_number = SEVERITY_NUMBER_WARN if is_warning else SEVERITY_NUMBER_INFO
+            record.severity_text = "WARN" if is_warning else "INFO"
             record.body.string_value = (
                 f"{method} for user {chance.getrandbits(32):08x} took {chance.randrange(2_000)} ms, "
                 f"{chance.randrange(1, 40)} items, cache {chance.choice(('hit', 'miss'))}"

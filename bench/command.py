@@ -32,7 +32,9 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     help="For results.json, summary.md and pictures; build/bench/last by default.",
 )
 @click.option("--compare", "baseline", type=_FILE, help="Fail when spansieve is worse than in this run.")
-@click.option("--keep", metavar="RELEASE", help="Store the run in bench/results and renew what is made of it.")
+@click.option(
+    "--keep", metavar="RELEASE", help="Store the run in bench/results and renew what is made of it."
+)
 def bench(
     parts: Sequence[str],
     *,
@@ -72,12 +74,10 @@ def bench(
 def _measure(choice: Choice) -> Outcome:
     # ignore_cleanup_errors: a server that had to be killed may still be writing its log
     with tempfile.TemporaryDirectory(prefix="spansieve-bench-", ignore_cleanup_errors=True) as name:
-        steps: list[Callable[[str], None]] = []
-        place = suite.prepare(choice, Path(name), lambda text: steps[0](text))
-        parts = suite.plan(choice, place)
-        with _progress(sum(part.steps for part in parts)) as say:
-            steps.append(say)
-            return suite.run(parts, place)
+        place = suite.prepare(choice, Path(name))
+        with _progress(sum(part.steps for part in suite.plan(choice, place))) as say:
+            place = place._replace(say=say)
+            return suite.run(suite.plan(choice, place), place)
 
 
 @contextmanager
@@ -87,7 +87,12 @@ def _progress(total: int) -> Iterator[Callable[[str], None]]:
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
     console = Console(stderr=True)
-    columns = (BarColumn(), TextColumn("{task.completed}/{task.total}"), TimeElapsedColumn(), TimeRemainingColumn())
+    columns = (
+        BarColumn(),
+        TextColumn("{task.completed}/{task.total}"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
     with Progress(*columns, TextColumn("{task.description}"), console=console, transient=True) as progress:
         task = progress.add_task("", total=total)
 
@@ -140,7 +145,9 @@ def _compare(before: Run, after: Run) -> bool:
     for change in comparison.regressions:
         click.secho(f"worse: {change}", fg="red", err=True)
     worst = len(comparison.regressions)
-    click.echo(f"{len(comparison.changes)} figures compared with the run of {before.date}: {worst} worse", err=True)
+    click.echo(
+        f"{len(comparison.changes)} figures compared with the run of {before.date}: {worst} worse", err=True
+    )
     return bool(worst)
 
 

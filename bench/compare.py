@@ -79,7 +79,9 @@ def compare(before: Run, after: Run) -> Comparison:
             continue
         compared.add(guard)
         if figure.flags or old.flags:
-            notes.append(f"{figure.scenario}, {figure.case} was not compared: {(*old.flags, *figure.flags)[0]}")
+            notes.append(
+                f"{figure.scenario}, {figure.case} was not compared: {(*old.flags, *figure.flags)[0]}"
+            )
             continue
         changes.append(_change(old, figure, guard))
     if not compared:

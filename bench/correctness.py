@@ -11,7 +11,9 @@ from bench.scenarios import Scenario
 from collector.ids import Signal
 
 
-def check(scenario: Scenario, sent: Sequence[bytes], received: Mapping[str, Sequence[bytes]]) -> dict[str, str]:
+def check(
+    scenario: Scenario, sent: Sequence[bytes], received: Mapping[str, Sequence[bytes]]
+) -> dict[str, str]:
     """Return by system what is wrong with what arrived behind it; nothing for those that do as the scenario says.
 
     Args:
@@ -85,8 +87,11 @@ def _items(signal: Signal, request: bytes) -> Iterator[tuple[Any, ...]]:
         for resource_metrics in ExportMetricsServiceRequest.FromString(request).resource_metrics:
             for scope_metrics in resource_metrics.scope_metrics:
                 for metric in scope_metrics.metrics:
-                    points = list(getattr(metric, metric.WhichOneof("data")).data_points)
-                    metric.ClearField(metric.WhichOneof("data"))
+                    kind = metric.WhichOneof("data")
+                    if kind is None:
+                        continue
+                    points = list(getattr(metric, kind).data_points)
+                    metric.ClearField(kind)
                     for point in points:
                         yield resource_metrics.resource, _Named(metric), point
 
@@ -108,7 +113,9 @@ def _sums_problem(signal: Signal, sent: Sequence[bytes], received: Sequence[byte
     for metric, (points, total) in before.items():
         points_after, total_after = after.get(metric, (0, 0.0))
         if points_after > points or abs(total_after - total) > 1e-9 * abs(total):
-            return f"{points} points that add up to {total:g} are {points_after} that add up to {total_after:g}"
+            return (
+                f"{points} points that add up to {total:g} are {points_after} that add up to {total_after:g}"
+            )
     if sum(points for points, _ in after.values()) >= sum(points for points, _ in before.values()):
         return "merges no points"
     return ""

@@ -128,7 +128,9 @@ def _figures(
         if name in wrong:
             flags = (f"{NOT_CORRECT}{wrong[name]}", *flags)
 
-        def figure(kind: str, values: Sequence[float], name: str = name, flags: tuple[str, ...] = flags) -> Figure:
+        def figure(
+            kind: str, values: Sequence[float], name: str = name, flags: tuple[str, ...] = flags
+        ) -> Figure:
             return Figure(
                 kind=kind,
                 scenario=scenario.name,

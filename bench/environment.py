@@ -14,7 +14,9 @@ from bench.processes import MissingTool, find_tool
 def describe() -> dict[str, str]:
     """Return the machine and the tools."""
     cpuinfo = Path("/proc/cpuinfo")
-    models = re.findall(r"^model name\s*:\s*(.*)$", cpuinfo.read_text(), re.MULTILINE) if cpuinfo.exists() else []
+    models = (
+        re.findall(r"^model name\s*:\s*(.*)$", cpuinfo.read_text(), re.MULTILINE) if cpuinfo.exists() else []
+    )
     meminfo = Path("/proc/meminfo")
     memory = re.search(r"MemTotal:\s*(\d+)", meminfo.read_text()) if meminfo.exists() else None
     return {

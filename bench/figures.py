@@ -1,4 +1,4 @@
-"""What a run measures: kinds of figures, figures, and the run that holds them; results.schema.json describes the file."""
+"""What a run measures: kinds of figures, figures, and the run that holds them; see results.schema.json."""
 
 from __future__ import annotations
 
@@ -142,7 +142,9 @@ class Run:
     def find(self, kind: str, **criteria: Any) -> Iterator[Figure]:
         """Yield the figures of a kind whose attributes are as the criteria say."""
         for figure in self.figures:
-            if figure.kind == kind and all(getattr(figure, name) == value for name, value in criteria.items()):
+            if figure.kind == kind and all(
+                getattr(figure, name) == value for name, value in criteria.items()
+            ):
                 yield figure
 
     def names(self, attribute: str, figures: Sequence[Figure] | None = None) -> list[Any]:

@@ -50,7 +50,8 @@ def measure(scenario: Scenario, place: Place) -> Iterator[Figure]:
         sink = stack.enter_context(Sink(place.cores.load))
         servers = [stack.enter_context(place.start(name, scenario, sink.port)) for name in names]
         targets = [
-            Target(server.name, server.port, _capacity(server, load, sink, place.load_s)) for server in servers
+            Target(server.name, server.port, _capacity(server, load, sink, place.load_s))
+            for server in servers
         ]
         targets.append(Target(DIRECT, sink.port, targets[0].most))
         for percent in how.loads:

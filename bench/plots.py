@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
-from bench.figures import KINDS, OURS, Figure, Run
+from bench.figures import OURS, Figure, Run
 from bench.scenarios import Scenario
 from bench.systems import YARDSTICK
 
@@ -24,7 +24,7 @@ _LOOKS = {
     "direct": ("#8C8C8C", "D"),
 }
 _OTHER = ("#CC79A7", "v")
-_STYLE = {
+_STYLE: dict[Any, Any] = {
     "font.size": 10.5,
     "font.family": "DejaVu Sans",
     "axes.spines.top": False,
@@ -73,12 +73,13 @@ def draw_history(runs: dict[str, Run], folder: Path) -> list[Path]:
         left, right = canvas.subplots(1, 2)
         _lines_over(left, runs, "cpu_ratio", "CPU, nghttpd's = 1", _ratio_label)
         _lines_over(right, runs, "instructions", "instructions an item", _kernel_label)
-        canvas.suptitle("From release to release", x=0.01, ha="left", fontweight="bold", fontsize=14)
+        _title(canvas, "From release to release")
         return _save(canvas, folder / "history", f"releases {', '.join(runs)}")
 
 
 def _save(canvas: Canvas, path: Path, source: str) -> list[Path]:
-    canvas.text(0.995, -0.005, source, ha="right", va="top", fontsize=7.5, color="#777777")
+    inch = 1 / canvas.get_figheight()
+    canvas.text(0.012, -0.12 * inch, source, ha="left", va="top", fontsize=7.5, color="#777777")
     paths = [path.with_suffix(".png"), path.with_suffix(".svg")]
     canvas.savefig(paths[0], dpi=160, bbox_inches="tight", pad_inches=0.15)
     canvas.savefig(paths[1], bbox_inches="tight", pad_inches=0.15, metadata={"Date": None})
@@ -89,7 +90,9 @@ def _source(run: Run) -> str:
     versions = ", ".join(
         f"{name} {version}" for name, version in run.systems.items() if not version.startswith("missing")
     )
-    return f"{versions}  |  {run.machine.get('cpu', '')}  |  {run.date[:10]}{', quick run' if run.quick else ''}"
+    return (
+        f"{versions}  |  {run.machine.get('cpu', '')}  |  {run.date[:10]}{', quick run' if run.quick else ''}"
+    )
 
 
 def _look(system: str) -> tuple[str, str]:
@@ -128,15 +131,9 @@ def _cost_by_size(run: Run, scenarios: dict[str, Scenario]) -> Canvas | None:
         axis.xaxis.minorticks_off()
         axis.yaxis.set_major_formatter(FuncFormatter(_plain))
         axis.grid(True, which="major")
-    axes[0].set_ylabel("CPU of the whole process, µs an item")
+    axes[0].set_ylabel("CPU of the whole process, µs an item (less is better)")
     _legend(canvas, axes)
-    canvas.suptitle(
-        "What an item costs, by the size of requests (less is better)",
-        x=0.01,
-        ha="left",
-        fontweight="bold",
-        fontsize=14,
-    )
+    _title(canvas, "What an item costs, by request size")
     return canvas
 
 
@@ -164,12 +161,16 @@ def _label(system: str) -> str:
     return {YARDSTICK: "nghttpd (only receives)", "direct": "no collector at all"}.get(system, system)
 
 
+def _title(canvas: Canvas, text: str) -> None:
+    canvas.suptitle(text, x=0.012, ha="left", fontweight="bold", fontsize=14)
+
+
 def _legend(canvas: Canvas, axes: Sequence[Axes]) -> None:
-    found = {}
+    found: dict[str, Any] = {}
     for axis in axes:
         for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
             found.setdefault(label, handle)
-    canvas.legend(found.values(), found.keys(), loc="outside lower left", ncols=len(found))
+    canvas.legend(list(found.values()), list(found), loc="outside upper right", ncols=len(found))
 
 
 def _cost_by_scenario(run: Run, scenarios: dict[str, Scenario]) -> Canvas | None:
@@ -184,8 +185,16 @@ def _cost_by_scenario(run: Run, scenarios: dict[str, Scenario]) -> Canvas | None
     axis = canvas.subplots()
     labels = [scenarios[name].title if name in scenarios else name for name in names]
     _draw_bars(axis, figures, names, systems, lambda f: f.scenario, labels)
+    height = 0.8 / len(systems)
+    for row, name in enumerate(names):
+        for system, why in (scenarios[name].cannot if name in scenarios else {}).items():
+            if system in systems:
+                place = row + (systems.index(system) - (len(systems) - 1) / 2) * height
+                axis.text(
+                    0.03, place, f"{system} {why}", va="center", fontsize=8, color="#888888", style="italic"
+                )
     axis.set_xlabel(f"CPU of the whole process, µs an item, {items} items a request (less is better)")
-    canvas.suptitle("What an item costs, by scenario", x=0.01, ha="left", fontweight="bold", fontsize=14)
+    _title(canvas, "What an item costs, by scenario")
     _legend(canvas, [axis])
     return canvas
 
@@ -259,16 +268,16 @@ def _latency(run: Run, _scenarios: dict[str, Scenario]) -> Canvas | None:
             axis.plot(values, [rows] * 3, color=colour, linewidth=3, alpha=0.35, solid_capstyle="round")
             for value, marker, size in zip(values, "oD|", (9, 7, 14), strict=True):
                 axis.plot([value], [rows], marker, color=colour, markersize=size, markeredgewidth=2.4)
-            for value, word in zip(values, ("p50", "p99", "p99.9"), strict=True):
+            for value, is_last in zip(values, (False, False, True), strict=True):
                 axis.annotate(
-                    f"{_micro(value)}",
+                    _micro(value),
                     (value, rows),
-                    xytext=(0, 9),
+                    xytext=(9, 0) if is_last else (0, 9),
                     textcoords="offset points",
-                    ha="center",
-                    fontsize=7.5,
+                    ha="left" if is_last else "center",
+                    va="center" if is_last else "baseline",
+                    fontsize=8,
                     color="#444444",
-                    gid=word,
                 )
             labels.append((rows, f"{_label(system)}, {load} %"))
             rows += 1
@@ -277,14 +286,13 @@ def _latency(run: Run, _scenarios: dict[str, Scenario]) -> Canvas | None:
     axis.set(xscale="log", ylim=(rows - 0.7, -0.8))
     axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _micro(value)))
     axis.tick_params(axis="y", length=0)
+    axis.margins(x=0.1)
     axis.grid(True, axis="x")
     items = figures[0].items
     axis.set_xlabel(
         f"● p50   ◆ p99   | p99.9, {items} items a request, at a share of what each can do (less is better)"
     )
-    canvas.suptitle(
-        "From when a request is due to its acknowledgement", x=0.01, ha="left", fontweight="bold", fontsize=14
-    )
+    _title(canvas, "From when a request is due to its acknowledgement")
     return canvas
 
 
@@ -297,7 +305,7 @@ def _micro(value: float) -> str:
 def _memory(run: Run, _scenarios: dict[str, Scenario]) -> Canvas | None:
     """Draw bars of resident memory: idle, loaded, overloaded."""
     kinds = [kind for kind in ("idle_rss", "peak_rss", "overload_rss") if any(run.find(kind))]
-    figures = [figure for kind in kinds for figure in run.find(kind)]
+    figures = [figure for kind in kinds for figure in _of_widest_scenario(run, kind)]
     if not figures:
         return None
     systems = run.names("system", figures)
@@ -310,9 +318,15 @@ def _memory(run: Run, _scenarios: dict[str, Scenario]) -> Canvas | None:
     axis = canvas.subplots()
     _draw_bars(axis, figures, kinds, systems, lambda f: f.kind, [words[kind] for kind in kinds])
     axis.set_xlabel("resident memory of the whole process, MB (less is better)")
-    canvas.suptitle("Memory", x=0.01, ha="left", fontweight="bold", fontsize=14)
+    _title(canvas, "Memory")
     _legend(canvas, [axis])
     return canvas
+
+
+def _of_widest_scenario(run: Run, kind: str) -> list[Figure]:
+    """Return the figures of a kind in the scenario that most systems are in."""
+    scenarios = run.names("scenario", list(run.find(kind)))
+    return max((list(run.find(kind, scenario=name)) for name in scenarios), key=len)
 
 
 def _lines_over(
@@ -339,7 +353,7 @@ def _lines_over(
             label=label,
         )
     axis.set_xticks(range(len(runs)), list(runs))
-    axis.set(title=f"{KINDS[kind].title}" if not title else title)
+    axis.set(title=title)
     axis.set_ylim(bottom=0)
     axis.margins(x=0.15)
     axis.grid(True, axis="y")

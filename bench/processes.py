@@ -11,7 +11,7 @@ import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 ROOT = Path(__file__).parents[1]
 READY_TIMEOUT_S = 20.0
@@ -42,7 +42,7 @@ class Cores(NamedTuple):
     load: int
 
     @classmethod
-    def choose(cls) -> Cores:
+    def choose(cls) -> Self:
         """Return the first two cores that this process may use, or twice the only one."""
         usable = sorted(os.sched_getaffinity(0))
         return cls(usable[0], usable[1 % len(usable)])
@@ -132,7 +132,7 @@ class Process:
             )
         self.pid = self._process.pid
 
-    def __enter__(self) -> Process:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-from bench.figures import KINDS, OURS, Run
+from bench.figures import OURS, Run
 from bench.processes import ROOT
 from bench.tables import number
 
 RESULTS = ROOT / "bench" / "results"
 README = ROOT / "README.md"
-_BEGIN, _END = "<!-- performance: from bench/results, by `spansieve bench --keep` -->", "<!-- /performance -->"
+_BEGIN, _END = (
+    "<!-- performance: from bench/results, by `spansieve bench --keep` -->",
+    "<!-- /performance -->",
+)
 _PEERS = ("otelcol", "rotel")
 
 # What a reader wants to know first: kind, words, and which figure of that kind.
-_ROWS = (
+_ROWS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("cpu", "pass-through, 1 span a request, µs of CPU a span", {"scenario": "pass_through", "items": 1}),
     ("cpu", "pass-through, 10 spans", {"scenario": "pass_through", "items": 10}),
     ("cpu", "pass-through, 512 spans", {"scenario": "pass_through", "items": 512}),
@@ -26,12 +30,12 @@ _ROWS = (
     ("cpu", "metrics, a label removed, 512 points", {"scenario": "metrics_label", "items": 512}),
     ("cpu", "logs, 512 records", {"scenario": "logs", "items": 512}),
     ("wire", "bytes out a span, all kept, zstd", {"scenario": "keep_all", "items": 512}),
-    ("idle_rss", "memory, idle, MB", {}),
-    ("peak_rss", "memory, 64 connections x 512 spans, MB", {}),
+    ("idle_rss", "memory, idle, MB", {"scenario": "gzip"}),
+    ("peak_rss", "memory, 64 connections x 512 spans, MB", {"scenario": "gzip", "connections": 64}),
     ("overload_rss", "memory, twice the load and a stopped backend, MB", {}),
     ("latency_p50", "acknowledgement at 20 % load, p50, µs", {"load": 20}),
     ("latency_p99", "… p99, µs", {"load": 20}),
-    ("start", "start to first accepted request, ms", {}),
+    ("start", "start to first accepted request, ms", {"scenario": "gzip"}),
 )
 
 
@@ -73,11 +77,10 @@ def shown(path: Path = README) -> str:
 
 def _cells(run: Run, systems: list[str]) -> Iterator[tuple[str, list[str]]]:
     for kind, words, criteria in _ROWS:
-        if KINDS[kind].unit == "us/item":
-            criteria = {**criteria, "streams": 1, "connections": 4}
+        usual = {"streams": 1, "connections": 4} if "items" in criteria else {}
         cells = []
         for name in systems:
-            figure = next(run.find(kind, system=name, **criteria), None)
+            figure = next(run.find(kind, system=name, **usual, **criteria), None)
             cells.append(number(figure.value) if figure and figure.is_correct else "-")
         if any(cell != "-" for cell in cells):
             yield words, cells

@@ -4,14 +4,15 @@
 |---|---|
 | `title`, `what`, `notes` | for people |
 | `signal` | `traces`, `metrics` or `logs` |
-| `expect` | `all`: what went in comes out; `some`: every item out went in, and all systems keep the same; `merged`: fewer points of the same sums, and all systems have the same |
+| `expect` | what all do alike: `all`, what went in comes out; `some`, all that comes out went in; `merged`, sums stay |
 | `edits` | fields of an item that may come out otherwise than they went in |
-| `cases`, `quick` | a list of {items, streams, connections}, each a number or a list: all combinations are measured; `quick` instead of `cases` with `--quick` |
+| `cases` | a list of {items, streams, connections}, each a number or a list: all combinations are measured |
+| `quick` | the same, for `--quick` |
 | `process` | {items, connections}: measure start, idle and loaded memory too |
 | `latency` | {items, loads}: measure latency at these percents of what each system can do |
 | `overload` | {items, streams, connections, seconds, limit_mib}: see overload.yaml |
 | `yardsticks` | true: compress and copy the same batches alone |
-| `systems` | by name: a Collector's configuration, or a command line; LISTEN, LISTEN_HTTP, SINK and METRICS are its environment |
+| `systems` | by name: a Collector's configuration, or a command line; both see LISTEN, LISTEN_HTTP, SINK, METRICS |
 | `cannot` | by name: why a system is not in it |
 """
 

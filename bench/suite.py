@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,7 +17,7 @@ from bench.systems import YARDSTICK
 
 PARTS = ("kernel", "compression", "cost", "process", "latency", "overload")
 _ROUNDS, _QUICK_ROUNDS = 5, 2
-_LOAD_S, _QUICK_LOAD_S = 0.3, 0.2
+_LOAD_S, _QUICK_LOAD_S = 0.25, 0.2
 
 
 class Choice(NamedTuple):
@@ -53,33 +54,36 @@ class Outcome(NamedTuple):
     skipped: tuple[str, ...]
 
 
-def prepare(choice: Choice, folder: Path, say: Callable[[str], None]) -> Place:
-    """Return the place that a choice is measured in."""
+def prepare(choice: Choice, folder: Path) -> Place:
+    """Return the place that a choice is measured in, where nobody hears of progress yet."""
     found = systems.find_all()
     if choice.systems is not None:
         wanted = {OURS, YARDSTICK, *choice.systems}
         found = {name: system for name, system in found.items() if name in wanted}
     rounds = choice.rounds or (_QUICK_ROUNDS if choice.is_quick else _ROUNDS)
     load_s = _QUICK_LOAD_S if choice.is_quick else _LOAD_S
-    return Place(Cores.choose(), folder, found, rounds, load_s, choice.is_quick, say)
+    return Place(Cores.choose(), folder, found, rounds, load_s, choice.is_quick, _say_nothing)
+
+
+def _say_nothing(_text: str) -> None:
+    pass
 
 
 def plan(choice: Choice, place: Place) -> list[Part]:
     """Return the parts of a run in their order."""
     parts = []
     if "kernel" in choice.parts:
-        parts.append(Part("kernel", kernel.steps(), lambda: kernel.measure(place)))
+        parts.append(Part("kernel", kernel.steps(), partial(kernel.measure, place)))
     if "compression" in choice.parts:
-        parts.append(Part("compression", compression.steps(), lambda: compression.measure(place)))
+        parts.append(Part("compression", compression.steps(), partial(compression.measure, place)))
     for module, name in ((cost, "cost"), (process, "process"), (latency, "latency"), (overload, "overload")):
         if name not in choice.parts:
             continue
-        for scenario in choice.scenarios:
-            if steps := module.steps(scenario, place):
-                measure = module.measure
-                parts.append(
-                    Part(f"{name} of {scenario.name}", steps, lambda m=measure, s=scenario: m(s, place))
-                )
+        parts += [
+            Part(f"{name} of {scenario.name}", steps, partial(module.measure, scenario, place))
+            for scenario in choice.scenarios
+            if (steps := module.steps(scenario, place))
+        ]
     return parts
 
 

@@ -106,9 +106,7 @@ def _of_scenario(run: Run, name: str, scenario: Scenario | None) -> Iterator[Tab
     notes = list(scenario.notes) if scenario else []
     notes += [f"{system}: {why}" for system, why in (scenario.cannot if scenario else {}).items()]
     alone = [figure for figure in figures if figure.items is None and figure.kind in {"cpu", "wire"}]
-    notes += [
-        f"{f.system} on the same batches alone: {number(f.value)} {KINDS[f.kind].unit}" for f in alone
-    ]
+    notes += [f"{f.system} on the same batches alone: {number(f.value)} {KINDS[f.kind].unit}" for f in alone]
     flagged = {f"{figure.system}, {figure.case}: {flag}" for figure in costs for flag in figure.flags}
     heads = (f"us of CPU a {unit}", *systems, f"{unit}s a CPU-s, {OURS}")
     yield Table(title, heads, tuple(rows), tuple(notes + sorted(flagged)))
@@ -149,9 +147,11 @@ def _by_system(run: Run, title: str, kinds: Sequence[str]) -> Table:
     for kind in kinds:
         of_kind = list(run.find(kind))
         for case in dict.fromkeys(figure.case for figure in of_kind):
-            cells = {figure.system: spread(figure) for figure in of_kind if figure.case == case}
-            label = ", ".join(filter(None, (KINDS[kind].title, KINDS[kind].unit)))
-            rows.append((f"{label}: {case}" if case else label, *(cells.get(name, "-") for name in systems)))
+            label = ", ".join(filter(None, (KINDS[kind].title, KINDS[kind].unit, case)))
+            for scenario in run.names("scenario", of_kind):
+                of_row = [figure for figure in of_kind if (figure.case, figure.scenario) == (case, scenario)]
+                cells = {figure.system: spread(figure) for figure in of_row}
+                rows.append((f"{label}: {scenario}", *(cells.get(name, "-") for name in systems)))
     notes = [f"{f.system}, {f.case}: {text}" for f in figures for text in (*f.flags, f.note) if text]
     return Table(title, ("", *systems), tuple(rows), tuple(dict.fromkeys(notes)))
 
