@@ -51,7 +51,7 @@ def _items_problem(before: Counter[bytes], after: Counter[bytes], *, may_lose: b
 def _count(scenario: Scenario, requests: Sequence[bytes]) -> Counter[bytes]:
     found: Counter[bytes] = Counter()
     for request in requests:
-        for item in _items(scenario.signal, request):
+        for item in items_of(scenario.signal, request):
             for field in scenario.edits:
                 item[-1].ClearField(field)
             found[_identity(item)] += 1
@@ -67,7 +67,7 @@ def _identity(item: tuple[Any, ...]) -> bytes:
     return b"\0".join(parts)
 
 
-def _items(signal: Signal, request: bytes) -> Iterator[tuple[Any, ...]]:
+def items_of(signal: Signal, request: bytes) -> Iterator[tuple[Any, ...]]:
     """Yield (resource, item); (resource, metric without its points, point)."""
     from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
     from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
@@ -124,7 +124,7 @@ def _sums_problem(signal: Signal, sent: Sequence[bytes], received: Sequence[byte
 def _sums(signal: Signal, requests: Sequence[bytes]) -> dict[bytes, tuple[int, float]]:
     found: dict[bytes, list[float]] = defaultdict(list)
     for request in requests:
-        for resource, metric, point in _items(signal, request):
+        for resource, metric, point in items_of(signal, request):
             found[_identity((resource, metric))].append(_number(point))
     return {metric: (len(values), math.fsum(values)) for metric, values in found.items()}
 

@@ -357,7 +357,8 @@ def _lines_over(
     axis.set_ylim(bottom=0)
     axis.margins(x=0.15)
     axis.grid(True, axis="y")
-    axis.legend(fontsize=8)
+    if labels:
+        axis.legend(fontsize=8)
 
 
 def _ratio_label(figure: Figure) -> str | None:
