@@ -14,7 +14,6 @@ import contextlib
 import enum
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from collector.component import Settings
 from collector.config.fields import option, section
@@ -22,6 +21,7 @@ from collector.errors import ConsumeError, RetryableError
 from collector.exporterhelper.request import Request, Send, Sent
 from collector.exporterhelper.retry import RetryConfig, RetrySender
 from collector.exporterhelper.timeout import attempt_limit_s
+from collector.lean import Any
 from collector.native.pipeline import Queue, QueueItem
 from collector.telemetry.instruments import Instrument, Sample
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator
-from typing import Any, NamedTuple
 
 from collector import __version__
 from collector.component import Factory, Settings, Stability
@@ -25,6 +24,7 @@ from collector.exporterhelper.request import Request, Sent
 from collector.exporterhelper.retry import RetryConfig
 from collector.exporterhelper.timeout import TIMEOUT_DOC
 from collector.ids import Signal
+from collector.lean import Any, NamedTuple
 from collector.native.client import Client, ExportResult
 from collector.telemetry.instruments import Sample
 

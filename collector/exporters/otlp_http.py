@@ -10,7 +10,6 @@ import enum
 import json
 import time
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from collector import __version__
 from collector.component import Factory, Settings, Stability
@@ -23,6 +22,7 @@ from collector.exporterhelper.request import Request, Sent
 from collector.exporterhelper.retry import RetryConfig
 from collector.exporterhelper.timeout import TIMEOUT_DOC
 from collector.ids import Signal
+from collector.lean import Any
 from collector.native.client import PartialSuccess, read_partial_success, read_rpc_status
 from collector.telemetry.instruments import Sample
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from collector.component import AdminRequest, AdminResponse, AdminServer, Factory, Settings, Stability
 from collector.config.fields import Duration, option, section
 from collector.config.values import format_duration, split_address
+from collector.lean import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collector.telemetry.instruments import Sample
