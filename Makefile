@@ -67,7 +67,7 @@ test-native-%: build
 	@$(BIN)/ctest --test-dir $(BUILD)/$* --output-on-failure --parallel 2 $(ONLY-$*) $(QUIETLY)
 	@grep 'tests passed' $(BUILD)/$(@F).log
 
-test-python: build
+test-python: build bench-tools
 	@$(BIN)/python -m pytest
 
 # The tests over real sockets once more, with the extension built with ASan and UBSan. The second environment is

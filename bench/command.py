@@ -13,6 +13,7 @@ from bench import compare, readme, scenarios, suite, tables, targets
 from bench.figures import Run
 from bench.processes import ROOT
 from bench.suite import PARTS, Choice, Outcome
+from bench.systems import find_all as find_systems
 
 _OUT = ROOT / "build" / "bench" / "last"
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -23,7 +24,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option("--quick", is_flag=True, help="Fewer cases, rounds and seconds: some 3 minutes instead of 15.")
 @click.option("--rounds", type=click.IntRange(1), help="Rounds A B B A of each case: 5, with --quick 2.")
 @click.option("--scenario", "names", multiple=True, help="Only this one; may be given several times.")
-@click.option("--system", "systems", multiple=True, help="Only spansieve, the yardstick and this peer.")
+@click.option("--system", "systems", multiple=True, help="Only this one, spansieve and the yardstick.")
 @click.option("--from", "source", type=_FILE, help="Measure nothing: take the run from this file.")
 @click.option(
     "--out",
@@ -55,6 +56,9 @@ def bench(
     known = scenarios.load_all()
     if unknown := [name for name in names if name not in known]:
         raise click.UsageError(f"no scenario {unknown[0]!r}; there are {', '.join(known)}")
+    here = find_systems()
+    if unknown := [name for name in systems if name not in here]:
+        raise click.UsageError(f"no system {unknown[0]!r}; there are {', '.join(here)}")
     if source:
         outcome = Outcome(Run.read(source), ())
     else:

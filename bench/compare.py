@@ -84,6 +84,9 @@ def compare(before: Run, after: Run) -> Comparison:
             )
             continue
         changes.append(_change(old, figure, guard))
+    guarded = {key for key, old in older.items() if old.system == OURS and KINDS[old.kind].guard}
+    if unmeasured := guarded - {figure.key for figure in after.figures}:
+        notes.append(f"{len(unmeasured)} guarded figures of the older run were not measured in this one")
     if not compared:
         notes.append("nothing was compared: the two runs have no guarded figure in common")
     return Comparison(tuple(changes), tuple(dict.fromkeys(notes)))

@@ -23,7 +23,7 @@ def describe() -> dict[str, str]:
         "cpu": models[0] if models else platform.processor() or platform.machine(),
         "cores": str(len(models) or 1),
         "memory": f"{int(memory[1]) / 2**20:.0f} GiB" if memory else "unknown",
-        "kernel": f"{platform.system()} {platform.release()}",
+        "kernel": f"{platform.system()} {'.'.join(platform.release().split('.')[:2])}",
         "arch": platform.machine(),
         "python": platform.python_version(),
         "compiler": _compiler(),

@@ -90,6 +90,11 @@ class Figure:
         return not any(flag.startswith(NOT_CORRECT) for flag in self.flags)
 
     @property
+    def mark(self) -> str:
+        """What is put behind the value of a system that is not correct."""
+        return "" if self.is_correct else "*"
+
+    @property
     def key(self) -> tuple[Any, ...]:
         """What makes two figures of two runs the same figure."""
         return (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from matplotlib.ticker import FuncFormatter, NullFormatter
 from bench.figures import OURS, Figure, Run
 from bench.scenarios import Scenario
 from bench.systems import YARDSTICK
+from bench.tables import number
 
 # Colours that people who see few of them tell apart too; markers for those who see none.
 _LOOKS = {
@@ -69,7 +70,7 @@ def draw_history(runs: dict[str, Run], folder: Path) -> list[Path]:
         runs: by release, in order.
     """
     with mpl.rc_context(_STYLE):
-        canvas = Canvas(figsize=(10, 4.4), layout="constrained")
+        canvas = Canvas(figsize=(10, 5), layout="constrained")
         left, right = canvas.subplots(1, 2)
         _lines_over(left, runs, "cpu_ratio", "CPU, nghttpd's = 1", _ratio_label)
         _lines_over(right, runs, "instructions", "instructions an item", _kernel_label)
@@ -87,20 +88,20 @@ def _save(canvas: Canvas, path: Path, source: str) -> list[Path]:
 
 
 def _source(run: Run) -> str:
+    """Return what stands below a picture: versions, processor, date, and what a star means where there is one."""
     versions = ", ".join(
         f"{name} {version}" for name, version in run.systems.items() if not version.startswith("missing")
     )
-    return (
-        f"{versions}  |  {run.machine.get('cpu', '')}  |  {run.date[:10]}{', quick run' if run.quick else ''}"
-    )
+    parts = [versions, run.machine["cpu"], run.date[:10]]
+    if run.quick:
+        parts.append("quick run")
+    if not all(figure.is_correct for figure in run.figures):
+        parts.append("* not all that came out was right")
+    return "  |  ".join(parts)
 
 
 def _look(system: str) -> tuple[str, str]:
     return _LOOKS.get(system, _OTHER)
-
-
-def _correct(figures: Iterator[Figure]) -> list[Figure]:
-    return [figure for figure in figures if figure.is_correct]
 
 
 def _plain(value: float, _position: object = None) -> str:
@@ -111,7 +112,7 @@ def _cost_by_size(run: Run, scenarios: dict[str, Scenario]) -> Canvas | None:
     """Draw the CPU time of an item over the size of requests, on log axes, a panel a scenario."""
     panels = []
     for name in run.names("scenario", list(run.find("cpu"))):
-        figures = _correct(run.find("cpu", scenario=name, streams=1, connections=4))
+        figures = list(run.find("cpu", scenario=name, streams=1, connections=4))
         if len({figure.items for figure in figures}) >= 3:
             panels.append((name, figures))
     if not panels:
@@ -176,7 +177,7 @@ def _legend(canvas: Canvas, axes: Sequence[Axes]) -> None:
 def _cost_by_scenario(run: Run, scenarios: dict[str, Scenario]) -> Canvas | None:
     """Draw bars of the CPU time of an item, a group a scenario, with the spread of the repeats."""
     items = 512
-    figures = [f for f in _correct(run.find("cpu", items=items, streams=1)) if f.system != YARDSTICK]
+    figures = [f for f in run.find("cpu", items=items, streams=1) if f.system != YARDSTICK]
     names = run.names("scenario", figures)
     if not names:
         return None
@@ -234,7 +235,7 @@ def _draw_bars(
             axis.text(
                 max(figure.values) + widest * 0.008,
                 place,
-                f"{figure.value:,.3g}" if figure.value < 1000 else f"{figure.value:,.0f}",
+                f"{number(figure.value)}{figure.mark}",
                 va="center",
                 fontsize=9,
                 fontweight="bold" if system == OURS else "normal",
@@ -355,10 +356,11 @@ def _lines_over(
     axis.set_xticks(range(len(runs)), list(runs))
     axis.set(title=title)
     axis.set_ylim(bottom=0)
+    axis.yaxis.set_major_formatter(FuncFormatter(_plain))
     axis.margins(x=0.15)
     axis.grid(True, axis="y")
     if labels:
-        axis.legend(fontsize=8)
+        axis.legend(fontsize=9, loc="upper center", bbox_to_anchor=(0.5, -0.1), ncols=3)
 
 
 def _ratio_label(figure: Figure) -> str | None:

@@ -56,9 +56,16 @@ def render(release: str, run: Run) -> str:
         *(f"| {words} | {' | '.join(cells)} |" for words, cells in _cells(run, systems)),
         "",
         f"{kept}, {run.date[:10]}{', a quick run' if run.quick else ''}: {versions}; {run.machine['cores']} x "
-        f"{run.machine['cpu']}. A dash: not measured, or the system cannot do it.",
+        f"{run.machine['cpu']}. A dash: not measured, or the system cannot do it.{_starred(run)}",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _starred(run: Run) -> str:
+    """Return what a star means, where there is one."""
+    if all(figure.is_correct for figure in run.figures):
+        return ""
+    return " A star: what came out was not all right; the run says what was wrong."
 
 
 def update(path: Path = README) -> None:
@@ -81,6 +88,6 @@ def _cells(run: Run, systems: list[str]) -> Iterator[tuple[str, list[str]]]:
         cells = []
         for name in systems:
             figure = next(run.find(kind, system=name, **usual, **criteria), None)
-            cells.append(number(figure.value) if figure and figure.is_correct else "-")
+            cells.append(f"{number(figure.value)}{figure.mark}" if figure else "-")
         if any(cell != "-" for cell in cells):
             yield words, cells

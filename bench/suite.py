@@ -101,7 +101,7 @@ def run(parts: Sequence[Part], place: Place) -> Outcome:
         Run(
             date=now,
             machine=environment.describe(),
-            systems={name: system.version for name, system in place.systems.items()},
+            systems=_versions(place, figures),
             bodies=bodies.describe(),
             rounds=place.rounds,
             quick=place.is_quick,
@@ -109,6 +109,16 @@ def run(parts: Sequence[Part], place: Place) -> Outcome:
         ),
         tuple(skipped),
     )
+
+
+def _versions(place: Place, figures: Sequence[Figure]) -> dict[str, str]:
+    """Return the versions of the systems that were measured, and of what is missing where peers were."""
+    measured = {figure.system for figure in figures}
+    return {
+        name: system.version
+        for name, system in place.systems.items()
+        if name in measured or (len(measured) > 1 and system.is_missing)
+    }
 
 
 def incorrect(figures: Iterable[Figure]) -> list[str]:

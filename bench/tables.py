@@ -41,10 +41,11 @@ def number(value: float) -> str:
 
 
 def spread(figure: Figure) -> str:
-    """Return the value with how far the repeats lie apart, where there are repeats."""
+    """Return the value with how far the repeats lie apart, where there are repeats; marked when it is not correct."""
+    value = f"{number(figure.value)}{figure.mark}"
     if len(figure.values) < 2:
-        return number(figure.value)
-    return f"{number(figure.value)} ({number(min(figure.values))}-{number(max(figure.values))})"
+        return value
+    return f"{value} ({number(min(figure.values))}-{number(max(figure.values))})"
 
 
 def markdown(table: Table) -> str:
@@ -121,7 +122,7 @@ def _others(title: str, figures: Sequence[Figure]) -> Table:
     for kind in kinds:
         of_kind = [figure for figure in chosen if figure.kind == kind]
         for case in dict.fromkeys(figure.case for figure in of_kind):
-            cells = {figure.system: number(figure.value) for figure in of_kind if figure.case == case}
+            cells = {f.system: f"{number(f.value)}{f.mark}" for f in of_kind if f.case == case}
             label = f"{KINDS[kind].title}, {KINDS[kind].unit}: {case}"
             rows.append((label, *(cells.get(system, "-") for system in systems)))
     return Table(f"{title}: ratios, bytes out, fits", ("", *systems), tuple(rows))

@@ -37,7 +37,8 @@ class Sent(NamedTuple):
     """What the load generator says of a run, of which the names are its own.
 
     Attributes:
-        ok_items, total_ok_items: acknowledged, after the warm-up and in all.
+        ok_items: acknowledged, after the warm-up.
+        total_items, total_ok_items: sent and acknowledged in all.
         late: requests that were not sent when they should have been.
         latency_us: from when a request should have been sent to its acknowledgement, by percentile.
     """
@@ -45,6 +46,7 @@ class Sent(NamedTuple):
     requests: int
     items: int
     ok_items: int
+    total_items: int
     total_ok_items: int
     rejected_items: int
     failed: int
@@ -53,6 +55,11 @@ class Sent(NamedTuple):
     cpu_seconds: float
     latency_us: dict[str, float]
     refused: dict[str, int]
+
+    @property
+    def refused_share(self) -> float:
+        """How much of what was sent was not acknowledged."""
+        return 1 - self.total_ok_items / self.total_items if self.total_items else 0.0
 
     @property
     def busy_share(self) -> float:
@@ -83,12 +90,14 @@ class Load(NamedTuple):
         rate: float | None = None,
         seed: int = 1,
         keep_ids: bool = False,
+        retry: bool = False,
     ) -> Sent:
         """Load the system at port for a time, or with a number of requests.
 
         Args:
             rate: items a second, each request at its time whatever the answers do; without it each stream sends its
                 next request once the one before is answered.
+            retry: send again what is refused for now, as SDKs do.
 
         Raises:
             RuntimeError: the load generator failed, with what it said.
@@ -99,6 +108,7 @@ class Load(NamedTuple):
         command += ["--duration", str(duration_s)] if requests is None else ["--requests", str(requests)]
         command += ["--rate", str(round(rate))] if rate is not None else []
         command += ["--seed", str(seed), *(["--keep-ids"] if keep_ids else [])]
+        command += ["--retry"] if retry else []
         result = subprocess.run(
             pinned(self.core, command),
             capture_output=True,

@@ -17,7 +17,7 @@ collector=${COLLECTOR:-v0.161.0}
 if binary=$("$here/../../tests/interop/build_collector.sh" "$folder/collector" "$collector" "$here/otelcol.yaml"); then
     record otelcol "$collector" "$binary"
 else
-    record otelcol missing "the build of $collector failed, see $folder/collector"
+    record otelcol missing "the build of $collector failed"
 fi
 
 # The wheel carries the program. The crate of this name is another project.

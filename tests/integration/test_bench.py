@@ -24,7 +24,7 @@ def place(tmp_path: Path) -> Place:
         tools.find("spansieve-load"), tools.find("spansieve-sink")
     except MissingTool as missing:
         pytest.skip(str(missing))
-    choice = Choice(PARTS, list(ALL.values()), ("nothing",), rounds=1, is_quick=True)
+    choice = Choice(PARTS, list(ALL.values()), (OURS,), rounds=1, is_quick=True)
     return suite.prepare(choice, tmp_path)._replace(load_s=0.05)
 
 

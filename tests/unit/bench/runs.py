@@ -46,7 +46,13 @@ def full() -> Run:
     for scenario in ("pass_through", "sidecar"):
         for system, factor in ((OURS, 1.0), ("otelcol", 8.0), ("nghttpd", 0.5)):
             for items in (1, 10, 512):
-                case = {"scenario": scenario, "system": system, "items": items, "streams": 1, "connections": 4}
+                case = {
+                    "scenario": scenario,
+                    "system": system,
+                    "items": items,
+                    "streams": 1,
+                    "connections": 4,
+                }
                 cost = factor * (10 / items + 0.3)
                 figures.append(figure("cpu", [cost * part for part in (0.98, 1.0, 1.05)], **case))
                 figures.append(figure("throughput", [1e6 / cost], **case))
@@ -56,7 +62,9 @@ def full() -> Run:
         for percentile, value in (("p50", 90.0), ("p99", 400.0), ("p99_9", 2_000.0)):
             figures.append(figure(f"latency_{percentile}", [value * factor], system=system, **loaded))
         figures.append(figure("idle_rss", [15.0 * factor], system=system))
-        figures.append(figure("peak_rss", [30.0 * factor], system=system, items=512, connections=64, streams=1))
+        figures.append(
+            figure("peak_rss", [30.0 * factor], system=system, items=512, connections=64, streams=1)
+        )
         figures.append(figure("start", [70.0 * factor], system=system))
         figures.append(figure("overload_rss", [120.0 * factor], scenario="overload", system=system))
         figures.append(figure("overload_lost", [0.0], scenario="overload", system=system))

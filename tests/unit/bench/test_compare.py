@@ -50,6 +50,13 @@ def test_microseconds_of_two_machines_are_not_compared() -> None:
     assert ("nothing was compared: the two runs have no guarded figure in common",) == comparison.notes
 
 
+def test_what_is_no_longer_measured_is_said() -> None:
+    """A guard that has lost its tool does not pass in silence."""
+    before = runs.run(of("instructions", 1_000.0), of("idle_rss", 10.0))
+    comparison = compare(before, runs.run(of("idle_rss", 10.0)))
+    assert ("1 guarded figures of the older run were not measured in this one",) == comparison.notes
+
+
 def test_peers_may_become_worse() -> None:
     """The guard is for spansieve."""
     assert [] == regressions(of("idle_rss", 10.0, system="rotel"), of("idle_rss", 99.0, system="rotel"))

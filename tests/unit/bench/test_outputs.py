@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import re
 import struct
 from pathlib import Path
 
@@ -78,7 +77,9 @@ def test_a_wrong_result_fails_the_command(tmp_path: Path, capsys: pytest.Capture
     assert "spansieve is wrong: sidecar: not correct: 3 of 9 items are lost" in capsys.readouterr().err
 
 
-def test_an_unknown_scenario_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    """With the names of those that there are."""
+def test_an_unknown_name_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """With the names that there are."""
     assert 1 == main(["--scenario", "sidecart"])
-    assert re.search("no scenario 'sidecart'; there are pass_through, sidecar", capsys.readouterr().err)
+    assert "no scenario 'sidecart'; there are pass_through, sidecar" in capsys.readouterr().err
+    assert 1 == main(["--system", "otelcoll"])
+    assert "no system 'otelcoll'; there are spansieve, otelcol" in capsys.readouterr().err

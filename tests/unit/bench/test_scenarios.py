@@ -14,12 +14,16 @@ ALL = scenarios.load_all()
 
 
 @pytest.mark.parametrize("scenario", ALL.values(), ids=lambda scenario: scenario.name)
-def test_our_configuration_of_a_scenario_is_valid(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_our_configuration_of_a_scenario_is_valid(
+    scenario: Scenario, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Nobody finds out after a quarter of an hour; the names of the environment are those that a server sees."""
     for name, value in (("LISTEN", "127.0.0.1:1"), ("SINK", "127.0.0.1:2"), ("METRICS", "3")):
         monkeypatch.setenv(name, value)
     document = load([f"yaml:{yaml.safe_dump(scenario.systems['spansieve'])}"], (), Registry())
-    assert scenario.signal.value in {str(pipeline).partition("/")[0] for pipeline in document.service.pipelines}
+    assert scenario.signal.value in {
+        str(pipeline).partition("/")[0] for pipeline in document.service.pipelines
+    }
 
 
 @pytest.mark.parametrize("scenario", ALL.values(), ids=lambda scenario: scenario.name)

@@ -9,7 +9,8 @@ ALL = scenarios.load_all()
 
 
 @pytest.mark.parametrize(
-    ("value", "text"), [(0.25, "0.25"), (0.0783, "0.0783"), (12.34, "12.3"), (3_960_851.0, "3,960,851"), (0.0, "0")]
+    ("value", "text"),
+    [(0.25, "0.25"), (0.0783, "0.0783"), (12.34, "12.3"), (3_960_851.0, "3,960,851"), (0.0, "0")],
 )
 def test_numbers_have_three_digits(value: float, text: str) -> None:
     """More would pretend to know more."""
@@ -37,7 +38,7 @@ def test_a_summary_names_everything_that_was_measured() -> None:
         "2 rounds A B B A, a quick run",
     ):
         assert words in summary
-    assert "| 10 items, 1 stream, 4 connections | 1.3 (1.27-1.36) | 10.4 (10.2-10.9) |" in summary
+    assert "| 10 items, 1 stream, 4 connections | 1.3 (1.27-1.37) | 10.4 (10.2-10.9) |" in summary
 
 
 def test_a_flag_is_shown() -> None:
