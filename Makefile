@@ -62,12 +62,12 @@ test-native: test-native-release test-native-asan test-native-tsan
 
 test-native-%: build
 	@echo "testing the native library ($*) ..."
-	@$(CMAKE) -B $(BUILD)/$* -DSPANSIEVE_TESTS=ON $(FLAGS-$*) $(QUIETLY)
+	@$(CMAKE) -B $(BUILD)/$* -DSPANSIEVE_TESTS=ON -DSPANSIEVE_BENCH=ON $(FLAGS-$*) $(QUIETLY)
 	@$(BIN)/cmake --build $(BUILD)/$* $(QUIETLY)
 	@$(BIN)/ctest --test-dir $(BUILD)/$* --output-on-failure --parallel 2 $(ONLY-$*) $(QUIETLY)
 	@grep 'tests passed' $(BUILD)/$(@F).log
 
-test-python: build bench-tools
+test-python: bench-tools
 	@$(BIN)/python -m pytest
 
 # The tests over real sockets once more, with the extension built with ASan and UBSan. The second environment is
@@ -85,10 +85,11 @@ $(ASAN)/.built: $(VENV)/.built
 		--config-settings cmake.define.SPANSIEVE_SANITIZE=address,undefined
 	@touch $@
 
-test-asan: $(ASAN)/.built
+test-asan: $(ASAN)/.built test-native-asan
 	@echo "testing over sockets with ASan and UBSan ..."
 	@LD_PRELOAD=$$($(CC) -print-file-name=libasan.so) PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0 \
 		$(ASAN)/bin/python -m pytest -q -p no:cacheprovider tests/integration tests/conformance -k "not grpcio"
+	@SPANSIEVE_BENCH_TOOLS=$(BUILD)/asan $(BIN)/python -m pytest -q tests/unit/bench/test_load.py
 
 # The real Collector, built with its own builder, side by side with spansieve: `make interop COLLECTOR=v0.165.0` for
 # another release than the newest.

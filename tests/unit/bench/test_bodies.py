@@ -4,6 +4,7 @@ import zlib
 from pathlib import Path
 
 import pytest
+import zstandard
 
 from bench import bodies, recut
 from bench.correctness import items_of
@@ -35,6 +36,28 @@ def test_cuts_hold_all_items_in_order(signal: Signal, per_request: int) -> None:
     assert [per_request] * (100 // per_request) == [recut.count(signal, cut) for cut in cuts][
         : 100 // per_request
     ]
+
+
+@pytest.mark.parametrize("n_items", [1, 10, 100, 512, 4096])
+def test_every_size_that_is_measured_can_be_generated(n_items: int) -> None:
+    """Without captures too, for each signal."""
+    for signal in Signal:
+        assert n_items == recut.count(signal, recut.of_items(signal, n_items, captured=False)[0])
+
+
+def test_captures_are_used_where_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of them or none; the messages of one are read as one request."""
+    packed = zstandard.compress(
+        bodies.write_framed(tmp_path / "framed", [b"\x0a\x00", b"", b"\x0a\x00"]).read_bytes()
+    )
+    captures = {name: tmp_path / f"{name}.zst" for name in bodies.CAPTURES}
+    monkeypatch.setattr(bodies, "CAPTURES", captures)
+    assert not bodies.are_captured()
+    assert bodies.describe().startswith("generated")
+    for path in captures.values():
+        path.write_bytes(packed)
+    assert bodies.are_captured()
+    assert [b"\x0a\x00", b"", b"\x0a\x00"] == list(bodies.read_capture(captures["astronomy"]))
 
 
 def test_requests_of_a_size_all_have_it() -> None:
