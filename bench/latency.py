@@ -80,7 +80,9 @@ def _figures(
     scenario: Scenario, how: Latency, percent: int, target: Target, runs: Sequence[Sent]
 ) -> Iterator[Figure]:
     flags = []
-    if any(sent.late > _LATE_SHARE * sent.requests or sent.busy_share > BUSY_SHARE for sent in runs):
+    if any(
+        sent.late + sent.unsent > _LATE_SHARE * sent.requests or sent.busy_share > BUSY_SHARE for sent in runs
+    ):
         flags.append("the load generator could not keep to its times")
     if any(sent.failed or sent.refused for sent in runs):
         flags.append("requests were not accepted")

@@ -39,7 +39,7 @@ class Sent(NamedTuple):
     Attributes:
         ok_items: acknowledged, after the warm-up.
         total_items, total_ok_items: sent and acknowledged in all.
-        late: requests that were not sent when they should have been.
+        late, unsent: requests that were sent after they were due, and never.
         latency_us: from when a request should have been sent to its acknowledgement, by percentile.
     """
 
@@ -51,6 +51,7 @@ class Sent(NamedTuple):
     rejected_items: int
     failed: int
     late: int
+    unsent: int
     seconds: float
     cpu_seconds: float
     latency_us: dict[str, float]
