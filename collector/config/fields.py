@@ -37,6 +37,7 @@ class Option(NamedTuple):
     minimum: float | None = None
     maximum: float | None = None
     choices: Sequence[str] = ()
+    values: Sequence[str] = ()
     ours: bool = False
     null_enables: bool = False
 
@@ -49,6 +50,7 @@ def option(
     minimum: float | None = None,
     maximum: float | None = None,
     choices: Sequence[str] = (),
+    values: Sequence[str] = (),
     ours: bool = False,
     null_enables: bool = False,
     factory: Callable[[], Any] | None = None,
@@ -61,7 +63,9 @@ def option(
         unit: of a bare number, such as `%` or `MiB`.
         minimum: smallest allowed number, inclusive.
         maximum: largest allowed number, inclusive.
-        choices: the allowed texts.
+        choices: the allowed texts, whatever their case.
+        values: the allowed texts where the section's `problems` refuses others in the Collector's words; for readers
+            of the declaration only.
         ours: True for a key that the Collector does not have.
         null_enables: for a field of type `SomeSection | None`: the key with a null value, as in `grpc:`,
             means SomeSection with its defaults; only the absent key means None.
@@ -76,6 +80,7 @@ def option(
             minimum=minimum,
             maximum=maximum,
             choices=choices,
+            values=values,
             ours=ours,
             null_enables=null_enables,
         ),
