@@ -17,7 +17,8 @@ C_FILES := $(shell find native tests bench -name '*.[ch]')
 NATIVE := $(shell find native proto -name '*.[ch]' -o -name CMakeLists.txt -o -name '*.py')
 PYTHON_FILES := collector deploy tests bench proto
 
-.PHONY: build bench-tools demo test test-native test-python test-asan interop lint format bench fuzz clean
+.PHONY: build bench-tools demo test test-native test-python test-asan interop lint format peers bench bench-guard fuzz \
+	clean
 
 demo: build
 	@$(BIN)/python -m deploy.demo --seconds $(SECONDS)
@@ -122,8 +123,18 @@ bench-tools: build
 	@$(CMAKE) -B $(BUILD)/bench -DSPANSIEVE_BENCH=ON $(FLAGS-release) $(QUIETLY)
 	@$(BIN)/cmake --build $(BUILD)/bench --target bench_tools $(QUIETLY)
 
-bench: build
-	@$(BIN)/python -m bench
+# The other collectors, from their official packages, kept in build/peers: `make peers COLLECTOR=v0.161.0` for another
+# release. One that cannot be had is said to be missing.
+peers: $(VENV)/.packages
+	@COLLECTOR=$(COLLECTOR) bench/peers/build.sh $(CURDIR)/$(BUILD)/peers $(BIN)/python
+
+# BENCH holds options: `make bench BENCH="--quick --system otelcol"`.
+bench: bench-tools peers
+	@$(BIN)/spansieve bench $(BENCH)
+
+# What repeats exactly, held against the committed baseline.
+bench-guard: build
+	@$(BIN)/spansieve bench kernel compression --compare bench/baseline.json --out $(BUILD)/bench/guard
 
 # Fuzz each target for some minutes: `make fuzz MINUTES=10 FUZZ=fuzz_http2`. What it learns stays in build/fuzz/corpus.
 fuzz: build

@@ -129,6 +129,17 @@ def print_config(
     return run(before + Options(**options), format=format, mode=mode, validate=validate)
 
 
+@spansieve.command(
+    add_help_option=False, context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False}
+)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def bench(arguments: Sequence[str]) -> int:
+    """Measure this checkout beside other collectors; `bench --help` says more."""
+    from collector.cli.bench import bench as run
+
+    return run(arguments)
+
+
 # The Collector's older name.
 _hidden = copy.copy(print_config)
 _hidden.hidden = True

@@ -1,15 +1,15 @@
 #!/bin/sh
 # Build the real Collector from its Go modules with its own builder, once a release; print the path of the binary.
-# Usage: build_collector.sh FOLDER [VERSION]; all that is made goes into FOLDER. Without VERSION it is the newest
-# release that the module proxy has, or, where that cannot be asked, the one that was built last.
+# Usage: build_collector.sh FOLDER [VERSION [MANIFEST]]; all that is made goes into FOLDER. Without VERSION it is the
+# newest release that the module proxy has, or, where that cannot be asked, the one that was built last.
 set -eu
 folder=$1
 version=${2:-}
-manifest=$(dirname "$0")/builder.yaml
+manifest=${3:-$(dirname "$0")/builder.yaml}
 builder=go.opentelemetry.io/collector/cmd/builder
 
 if ! command -v go >/dev/null; then
-    echo "make interop needs Go: the OpenTelemetry Collector is built with it. Install golang 1.25 or newer." >&2
+    echo "The OpenTelemetry Collector is built with Go: install golang 1.25 or newer." >&2
     exit 1
 fi
 
