@@ -1,20 +1,28 @@
 """How a component declares its configuration: classes made by `section`, whose fields are made by `option`.
 
 One declaration has many readers: the decoder, the checks, the reference text and the JSON schema.
-Allowed annotations: bool, int, float, str, Duration, Secret, enum.StrEnum subclasses, another such
+Allowed annotations: bool, int, float, str, Reference, Duration, Secret, enum.StrEnum subclasses, another such
 class, tuple[X, ...], dict[str, X], `X | None`, and Any, which takes whatever stands there unchecked.
+
+A class may have `unserved: ClassVar[Mapping[str, str]]`: keys of the Collector that are refused by name where they
+say something, with the end of the message, such as `; use http://`.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple, NewType, NoReturn, TypeVar, dataclass_transform
 
 T = TypeVar("T")
 
 Duration = NewType("Duration", float)
 """Seconds. Written in YAML as a Go duration: `200ms`, `1h2m3.5s`."""
+
+
+Reference = NewType("Reference", str)
+"""The id of a component. Unlike other texts, a list of them may not be written as one text with commas."""
 
 
 class Secret(str):
@@ -34,6 +42,7 @@ class Option(NamedTuple):
     minimum: float | None = None
     maximum: float | None = None
     choices: Sequence[str] = ()
+    synonyms: Mapping[str, str] = MappingProxyType({})
     ours: bool = False
     null_enables: bool = False
 
@@ -46,6 +55,7 @@ def option(
     minimum: float | None = None,
     maximum: float | None = None,
     choices: Sequence[str] = (),
+    synonyms: Mapping[str, str] = MappingProxyType({}),
     ours: bool = False,
     null_enables: bool = False,
     factory: Callable[[], Any] | None = None,
@@ -59,6 +69,7 @@ def option(
         minimum: smallest allowed number, inclusive.
         maximum: largest allowed number, inclusive.
         choices: the allowed texts.
+        synonyms: texts in lower case that are read as one of the allowed ones, of choices or of an enum.
         ours: True for a key that the Collector does not have.
         null_enables: for a field of type `SomeDataclass | None`: the key with a null value, as in `grpc:`,
             means SomeDataclass with its defaults; only the absent key means None.
@@ -71,6 +82,7 @@ def option(
             minimum=minimum,
             maximum=maximum,
             choices=choices,
+            synonyms=synonyms,
             ours=ours,
             null_enables=null_enables,
         )
@@ -126,6 +138,8 @@ def section(cls: type[T]) -> type[T]:
     imported, and that was a fifth of the time to start.
     """
     made: type[T] = dataclasses.dataclass(init=False, repr=False, eq=False, slots=True, kw_only=True)(cls)
+    # Without what is no field of an instance, such as `unserved`.
+    made.__dataclass_fields__ = {field.name: field for field in dataclasses.fields(made)}  # type: ignore[attr-defined, arg-type]
     for name in ("__init__", "__repr__", "__eq__", "__hash__", "__setattr__", "__delattr__"):
         setattr(made, name, vars(_Methods)[name])
     return made

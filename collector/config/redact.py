@@ -74,4 +74,6 @@ def redact(annotation: Any, value: Any) -> Any:
         return [redact(get_args(annotation)[0], item) for item in value]
     if origin is dict and isinstance(value, dict):
         return {key: redact(get_args(annotation)[1], item) for key, item in value.items()}
+    if origin is dict and isinstance(value, list):
+        return redact(get_args(annotation)[1], value)
     return value

@@ -45,8 +45,8 @@ class QueueConfig:
         True,
         doc="Queue requests; false leaves num_consumers places, one for each request that is being sent.",
     )
-    num_consumers: int = option(10, doc="Requests sent at once.", minimum=1)
-    queue_size: int = option(1000, doc="Capacity in units of sizer, requests being sent included.", minimum=1)
+    num_consumers: int = option(10, doc="Requests sent at once.")
+    queue_size: int = option(1000, doc="Capacity in units of sizer, requests being sent included.")
     sizer: Sizer = option(Sizer.REQUESTS, doc="Unit of queue_size: requests, items or bytes.")
     block_on_overflow: bool = option(False, doc="Wait for room in a full queue instead of refusing.")
     wait_for_result: bool = option(False, doc="Not supported yet.")
@@ -54,7 +54,13 @@ class QueueConfig:
     batch: Any = option(None, doc="Not supported yet.")
 
     def problems(self) -> Iterator[tuple[str, str]]:
-        """Yield (field, message) for what this build cannot do."""
+        """Yield (field, message) for what is out of bounds or cannot be done yet."""
+        if self.num_consumers < 1:
+            yield "num_consumers", f"`num_consumers` must be positive, got {self.num_consumers}"
+        if not self.enabled:
+            return
+        if self.queue_size < 1:
+            yield "queue_size", f"`queue_size` must be positive, got {self.queue_size}"
         if self.wait_for_result:
             yield "wait_for_result", "not supported yet; remove it or set it to false"
         if self.storage is not None:

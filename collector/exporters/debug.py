@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import enum
 import sys
-from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple, TextIO
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, ClassVar, NamedTuple, TextIO
 
 from collector.component import Factory, Settings, Stability
 from collector.config.fields import option, section
@@ -34,6 +34,11 @@ class Verbosity(enum.StrEnum):
 @section
 class Config:
     """The exporter's keys."""
+
+    unserved: ClassVar[Mapping[str, str]] = {
+        "output_paths": "; items are written to standard error",
+        "sending_queue": "; items are written at once",
+    }
 
     verbosity: Verbosity = option(
         Verbosity.BASIC, doc="basic (counts), normal (a line an item) or detailed (every field)."

@@ -10,8 +10,8 @@ specification, "OTLP/gRPC Response" and "Throttling".
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, NamedTuple
 
 from collector import __version__
 from collector.component import Factory, Settings, Stability
@@ -24,6 +24,7 @@ from collector.exporterhelper.queue import QueueConfig, QueueSender
 from collector.exporterhelper.request import Request, Sent
 from collector.exporterhelper.retry import RetryConfig
 from collector.exporterhelper.timeout import TIMEOUT_DOC
+from collector.exporterhelper.tls import TLS
 from collector.ids import Signal
 from collector.native.client import Client, ExportResult
 from collector.telemetry.instruments import Sample
@@ -39,6 +40,8 @@ _CODE_NAMES = (
 )  # fmt: skip
 # CANCELLED, DEADLINE_EXCEEDED, ABORTED, OUT_OF_RANGE, UNAVAILABLE, DATA_LOSS
 _RETRYABLE = frozenset({1, 4, 10, 11, 14, 15})
+
+_BALANCERS = ("", "round_robin", "pick_first", "weighted_round_robin", "least_request_experimental")
 
 
 class Compression(enum.StrEnum):
@@ -56,13 +59,6 @@ _FALLBACKS = {
     Compression.GZIP: (Compression.NONE,),
     Compression.NONE: (),
 }
-
-
-@section
-class TLS:
-    """The `tls` section."""
-
-    insecure: bool = option(False, doc="Send in plain text. The only supported value for now is true.")
 
 
 @section
@@ -115,12 +111,15 @@ def parse_endpoint(endpoint: str) -> Target:
 class Config:
     """The exporter's keys."""
 
+    unserved: ClassVar[Mapping[str, str]] = {"middlewares": ""}
+
     endpoint: str = option(
         "", doc="Server: host:port, with http:// or dns:/// in front of it or not, or unix:///path."
     )
     compression: Compression = option(
         Compression.ZSTD,
         doc="none, gzip, zstd or snappy; a server that does not know it is sent gzip, then none.",
+        synonyms={"": "none"},
     )
     compression_params: CompressionParams = option(factory=CompressionParams, doc="How hard to compress.")
     headers: dict[str, Secret] = option(factory=dict, doc="Metadata sent with each request.")
@@ -129,12 +128,15 @@ class Config:
     retry_on_failure: RetryConfig = option(factory=RetryConfig, doc="Repetition of failed requests.")
     tls: TLS = option(factory=TLS, doc="Transport security.")
     auth: Any = option(None, doc="Not supported yet.")
+    user_agent: str = option("", doc="Name under which requests are sent; empty for that of spansieve.")
     authority: str = option("", doc="Value of :authority; empty for the endpoint.")
     keepalive: Keepalive = option(factory=Keepalive, doc="Accepted for compatibility.")
     wait_for_ready: bool = option(
         False, doc="Accepted for compatibility: each attempt connects anew, retry_on_failure repeats it."
     )
-    balancer_name: str = option("", doc="Accepted for compatibility: each call takes any free connection.")
+    balancer_name: str = option(
+        "round_robin", doc="Accepted for compatibility: each call takes any free connection."
+    )
     read_buffer_size: int = option(0, doc="Accepted for compatibility: responses are a few bytes.", minimum=0)
     write_buffer_size: int = option(
         0, doc="Accepted for compatibility: frames are gathered up to 64 KiB for a write.", minimum=0
@@ -153,6 +155,8 @@ class Config:
             yield "endpoint", "TLS is not supported yet: use http:// or host:port with tls.insecure: true"
         elif not self.tls.insecure and not self.endpoint.startswith(("http://", "unix:")):
             yield "tls", "TLS is not supported yet: set tls.insecure: true"
+        if self.balancer_name not in _BALANCERS:
+            yield "balancer_name", f"invalid balancer_name: {self.balancer_name}"
         if self.auth is not None:
             yield "auth", "not supported yet; a fixed token can be set in headers"
         yield from header_problems(self.headers)
@@ -194,7 +198,7 @@ class OtlpGrpc:
             host,
             port,
             authority=config.authority,
-            user_agent=f"spansieve/{__version__}",
+            user_agent=config.user_agent or f"spansieve/{__version__}",
             headers=config.headers,
             max_connections=config.sending_queue.num_consumers,
         )

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, ClassVar
 
 from collector.component import AdminRequest, AdminResponse, AdminServer, Factory, Settings, Stability
-from collector.config.fields import Duration, option, section
+from collector.config.fields import option, section
 from collector.config.values import format_duration, split_address
 
 if TYPE_CHECKING:
@@ -33,13 +33,22 @@ class CheckCollectorPipeline:
     """Accepted and without effect, as in the Collector."""
 
     enabled: bool = option(False, doc="No effect.")
-    interval: Duration = option(Duration(300.0), doc="No effect.")
+    interval: str = option("5m", doc="No effect.")
     exporter_failure_threshold: int = option(5, doc="No effect.")
 
 
 @section
 class Config:
-    """The Collector's keys, without those for TLS, authentication and CORS."""
+    """The Collector's keys."""
+
+    unserved: ClassVar[Mapping[str, str]] = {
+        "tls": "; probes are answered in plain text",
+        "auth": "; keep the endpoint on an address that only probes reach",
+        "cors": "",
+        "response_headers": "",
+        "middlewares": "",
+        "use_v2": "; probes are answered as by health_check without it",
+    }
 
     endpoint: str = option("localhost:13133", doc="host:port to listen on.")
     path: str = option("/", doc="Path that is answered; one that ends in / with all below it.")

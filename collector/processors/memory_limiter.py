@@ -86,9 +86,19 @@ class Config:
         if self.min_gc_interval_when_soft_limited < self.min_gc_interval_when_hard_limited:
             yield (
                 "",
-                (
-                    "'min_gc_interval_when_soft_limited' should be larger than 'min_gc_interval_when_hard_limited'"
-                ),
+                "'min_gc_interval_when_soft_limited' should be larger than 'min_gc_interval_when_hard_limited'",
+            )
+        for limit in ("soft", "hard"):
+            longest, shortest = f"max_gc_interval_when_{limit}_limited", f"min_gc_interval_when_{limit}_limited"
+            if getattr(self, longest) < 0:
+                yield "", f"'{longest}' must be non-negative"
+            elif 0 < getattr(self, longest) < getattr(self, shortest):
+                yield "", f"'{longest}' must be greater than or equal to '{shortest}' (or 0 to disable)"
+        if 0 < self.max_gc_interval_when_soft_limited < self.max_gc_interval_when_hard_limited:
+            yield (
+                "",
+                "'max_gc_interval_when_soft_limited' should be larger than or equal to "
+                "'max_gc_interval_when_hard_limited' (when both are set)",
             )
 
 
@@ -186,7 +196,7 @@ class MemoryLimiter:
         self._settings.runtime.release_memory()
         after = self._read_rss()
         self._log.info("Memory usage after GC.", cur_mem_mib=after // _MIB)
-        if rss - after >= _WORTHWHILE * rss:
+        if rss - after >= _WORTHWHILE * rss or not longest_s:
             return after, shortest_s
         return after, min(max(2 * interval_s, _INTERVAL_STEP_S), longest_s)
 

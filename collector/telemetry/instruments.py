@@ -10,11 +10,12 @@ from typing import NamedTuple
 
 
 class Instrument(NamedTuple):
-    """A metric family: its Prometheus name, `counter`, `gauge` or `histogram`, and its help text."""
+    """A metric family: its Prometheus name, `counter`, `gauge` or `histogram`, its help text, and its unit in full."""
 
     name: str
     kind: str
     description: str
+    unit: str = ""
 
 
 class Sample(NamedTuple):

@@ -53,6 +53,10 @@ class Log:
         """Say what lost data or stopped something."""
         self._write(logging.ERROR, event, fields)
 
+    def shows_info(self) -> bool:
+        """Tell whether what `info` says is written."""
+        return self._logger.isEnabledFor(logging.INFO)
+
     def _write(self, level: int, event: str, fields: dict[str, Any]) -> None:
         if self._logger.isEnabledFor(level):
             self._logger.log(level, event, extra={"fields": {**self._fields, **fields}})
@@ -196,7 +200,7 @@ def _open(path: str) -> logging.Handler:
 
 def _level_number(level: str) -> int:
     for number, name in _LEVELS.items():
-        if name == level.lower():
+        if name == level:
             return number
     return logging.CRITICAL
 

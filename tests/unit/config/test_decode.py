@@ -176,7 +176,7 @@ def test_null_means_the_defaults(value: Any) -> None:
         ({"words": ["a", None]}, "p::words::1: expected text, got null"),
         ({"numbers": "1,2"}, "p::numbers: expected a list, got '1,2'"),
         ({"numbers": [1, 0]}, "p::numbers::1: expected at least 1, got 0"),
-        ({"headers": ["a"]}, "p::headers: expected a map, got a list"),
+        ({"headers": ["a"]}, "p::headers::0: expected a map with the keys 'name' and 'value'"),
         ({"sections": [{"size": "x"}]}, "p::sections::0::size: expected a whole number, got 'x'"),
         ({"named": {"x": {"size": 0}}}, "p::named::x::size: expected at least 1 MiB, got 0"),
         ({"text": ["x" * 100]}, "p::text: expected text, got a list"),

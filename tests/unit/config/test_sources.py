@@ -38,7 +38,7 @@ class TestRead:
         environ = {"EMPTY": ""}
         assert read("env:EMPTY:-d", "file", environ).text == ""
         assert read("env:UNSET:-d", "file", environ).text == "d"
-        assert read("env:UNSET:-", "file", environ) == ("", "env:UNSET", "")
+        assert read("env:UNSET:-", "file", environ) == ("", "env:UNSET", "", True)
         assert (
             read("env:UNSET", "file", environ).warning
             == 'configuration references unset environment variable "UNSET"'
@@ -51,10 +51,17 @@ class TestRead:
                 "env:1x",
                 'environment variable "1x" has invalid name: must match regex ^[a-zA-Z_][a-zA-Z0-9_]*$',
             ),
-            ("s3:bucket", 'scheme "s3" is not supported for uri "s3:bucket"'),
             (
-                "https://host/x",
-                'scheme "https" is not supported yet for uri "https://host/x"; fetch the file and name its path',
+                "s3:bucket",
+                'scheme "s3" is not supported for uri "s3:bucket"; known: env, file, http, https, yaml',
+            ),
+            (
+                "http://127.0.0.1:1/x",
+                "unable to download the file via HTTP GET for uri 'http://127.0.0.1:1/x': Connection refused",
+            ),
+            (
+                "http:",
+                "unable to download the file via HTTP GET for uri 'http:': No host specified.",
             ),
             ("/nowhere/at/all.yaml", "cannot read '/nowhere/at/all.yaml': no such file or directory"),
             ("/", "cannot read '/': is a directory"),
