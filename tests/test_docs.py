@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 import types
 import typing
@@ -17,6 +16,7 @@ from collector.config.load import load
 from collector.config.sections import ServiceSection
 from collector.config.values import format_duration
 from collector.ids import Kind
+from collector.lean import fields, is_record
 from collector.registry import Registry
 
 ROOT = Path(__file__).parents[1]
@@ -91,12 +91,11 @@ def test_keys_table_lists_the_keys_that_the_collector_lacks() -> None:
 
 def our_keys(config: type[Any]) -> Iterator[tuple[str, str, str]]:
     """Yield path, default and description of the options that are marked as ours, nested ones too."""
-    hints = typing.get_type_hints(config)
-    for field in dataclasses.fields(config):
-        option = field.metadata["option"]
+    for field in fields(config):
+        option = field.metadata
         if option.ours:
-            yield field.name, show(field.default, hints[field.name]), option.doc
-        for nested in nested_configs(hints[field.name]):
+            yield field.name, show(field.default, field.type), option.doc
+        for nested in nested_configs(field.type):
             for path, default, doc in our_keys(nested):
                 yield f"{field.name}::{path}", default, doc
 
@@ -112,7 +111,7 @@ def show(default: Any, hint: Any) -> str:
 
 def nested_configs(hint: Any) -> list[type[Any]]:
     """Return the configuration classes in an annotation."""
-    if dataclasses.is_dataclass(hint):
+    if is_record(hint):
         return [typing.cast("type[Any]", hint)]
     if isinstance(hint, types.UnionType) or typing.get_origin(hint) in (tuple, dict):
         return [config for part in typing.get_args(hint) for config in nested_configs(part)]

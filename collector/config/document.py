@@ -6,10 +6,10 @@ Source: OpenTelemetry Collector, "Configuration" and "Internal telemetry", for k
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
 
 from collector.config.fields import Duration, option, section
 from collector.ids import ComponentID, InvalidID, Signal
+from collector.lean import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collector.component import Factory
@@ -110,8 +110,12 @@ class Prometheus:
     without_scope_info: bool = option(
         True, doc="Accepted for the Collector's sake; there are no such labels."
     )
-    without_units: bool = option(True, doc="Leave `_bytes` and `_seconds` out of names.")
-    without_type_suffix: bool = option(True, doc="Leave `_total` out of the names of counters.")
+    without_units: bool = option(
+        True, doc="Leave units out of the names of metrics; only together with without_type_suffix, as there."
+    )
+    without_type_suffix: bool = option(
+        True, doc="Leave `_total` out of the names of counters; only together with without_units, as there."
+    )
     with_resource_constant_labels: dict[str, tuple[str, ...]] = option(
         factory=dict, doc="Resource attributes that become labels of every series: `included`, `excluded`."
     )

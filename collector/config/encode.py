@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 from collections.abc import Mapping
-from typing import Any
 
-from collector.config.decode import keys_of, split_optional
+from collector.config.decode import keys_of
 from collector.config.document import Document
 from collector.config.fields import Duration
 from collector.config.values import format_duration
 from collector.ids import Kind
+from collector.lean import Any, is_record
 
 
 def encode_document(document: Document) -> dict[str, Any]:
@@ -46,17 +45,17 @@ def encode(config: Any) -> dict[str, Any]:
     for key in keys_of(type(config)).values():
         value = getattr(config, key.field)
         if value is not None:
-            encoded[key.name] = _encode(split_optional(key.annotation)[0], value)
+            encoded[key.name] = _encode(value)
     return encoded
 
 
-def _encode(annotation: Any, value: Any) -> Any:
-    if annotation is Duration:
+def _encode(value: Any) -> Any:
+    if isinstance(value, Duration):
         return format_duration(value)
-    if dataclasses.is_dataclass(value):
+    if is_record(type(value)):
         return encode(value)
     if isinstance(value, Mapping):
-        return {name: _encode(None, item) for name, item in value.items()}
+        return {name: _encode(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_encode(None, item) for item in value]
+        return [_encode(item) for item in value]
     return str(value) if isinstance(value, str | enum.Enum) else value

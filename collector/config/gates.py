@@ -7,10 +7,10 @@ of a build with the components that are here too.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from collector.config.values import nearest
 from collector.errors import CollectorError
+from collector.lean import NamedTuple
 
 
 class UnknownGate(CollectorError):

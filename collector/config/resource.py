@@ -7,11 +7,11 @@ map of them in which null removes a default attribute.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, ClassVar
 
-from collector.config.decode import decode
-from collector.config.fields import option, section
+from collector.config.decode import decode, keys_of
+from collector.config.fields import option, section, unserved
 from collector.errors import ConfigError, Problem
+from collector.lean import Any
 
 _PATH = "service::telemetry::resource"
 
@@ -28,13 +28,9 @@ class Attribute:
 class Resource:
     """The declarative form."""
 
-    unserved: ClassVar[Mapping[str, str]] = {
-        "detectors": "; write what they would find into attributes",
-        "detection/development": "; write what it would find into attributes",
-    }
-
     attributes: tuple[Attribute, ...] = option((), doc="Attributes of the collector beside the default ones.")
     attributes_list: str | None = option(None, doc="Refused, as by the Collector.")
+    detectors: Any = unserved("write what they would find into attributes")
     schema_url: str = option("", doc="Accepted for the Collector's sake: a page of metrics cannot say it.")
 
     def problems(self) -> Iterator[tuple[str, str]]:
@@ -46,17 +42,15 @@ class Resource:
             )
 
 
-_KEYS = frozenset({"attributes", "attributes_list", "schema_url", *Resource.unserved})
-
-
 def decode_resource(values: Mapping[str, Any], locate: Callable[[str], str]) -> dict[str, Any]:
     """Return the attributes that values name; None stands for a default one that is to go.
 
     Raises:
         ConfigError: with all problems.
     """
-    declared = {key: value for key, value in values.items() if key in _KEYS}
-    legacy = {key: value for key, value in values.items() if key not in _KEYS}
+    keys = keys_of(Resource)
+    declared = {key: value for key, value in values.items() if key in keys}
+    legacy = {key: value for key, value in values.items() if key not in keys}
     problems = [
         Problem(f"{_PATH}::{key}", f'legacy resource attribute "{key}" must be string or null{locate(_PATH)}')
         for key, value in legacy.items()

@@ -6,10 +6,10 @@ Source: OpenTelemetry Collector, "Configuration" and "Internal telemetry", for k
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from collector.config.document import Logs
 from collector.config.fields import Duration, Reference, option, section
+from collector.lean import Any
 
 _LEVELS = ("none", "basic", "normal", "detailed")
 

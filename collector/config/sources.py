@@ -10,11 +10,11 @@ import codecs
 import os
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
 
 from collector.config import syntax
 from collector.config.merge import merge
 from collector.errors import CollectorError, ConfigError, Problem, reason_of
+from collector.lean import Any, NamedTuple
 
 SCHEMES = ("env", "file", "http", "https", "yaml")
 

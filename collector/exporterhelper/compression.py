@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from typing import Any
 
 from collector.config.fields import option, section
+from collector.lean import Any
 from collector.native.codec import Codec
 
 _LEVELS = {"gzip": range(-1, 10), "zlib": range(-1, 10), "deflate": range(-1, 10), "zstd": range(-1, 23)}

@@ -14,14 +14,14 @@ import contextlib
 import enum
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from collector.component import Settings
-from collector.config.fields import option, section
+from collector.config.fields import option, section, unserved
 from collector.errors import ConsumeError, RetryableError
 from collector.exporterhelper.request import Request, Send, Sent
 from collector.exporterhelper.retry import RetryConfig, RetrySender
 from collector.exporterhelper.timeout import attempt_limit_s
+from collector.lean import Any
 from collector.native.pipeline import Queue, QueueItem
 from collector.telemetry.instruments import Instrument, Sample
 
@@ -49,8 +49,8 @@ class QueueConfig:
     queue_size: int = option(1000, doc="Capacity in units of sizer, requests being sent included.")
     sizer: Sizer = option(Sizer.REQUESTS, doc="Unit of queue_size: requests, items or bytes.")
     block_on_overflow: bool = option(False, doc="Wait for room in a full queue instead of refusing.")
-    wait_for_result: bool = option(False, doc="Not supported yet.")
-    storage: str | None = option(None, doc="Not supported yet.")
+    wait_for_result: Any = unserved("remove it or set it to false")
+    storage: Any = unserved("remove it to queue in memory")
     batch: Any = option(None, doc="Not supported yet.")
 
     def problems(self) -> Iterator[tuple[str, str]]:
@@ -61,10 +61,6 @@ class QueueConfig:
             return
         if self.queue_size < 1:
             yield "queue_size", f"`queue_size` must be positive, got {self.queue_size}"
-        if self.wait_for_result:
-            yield "wait_for_result", "not supported yet; remove it or set it to false"
-        if self.storage is not None:
-            yield "storage", "a persistent queue is not supported yet; remove it to queue in memory"
         if self.batch is not None:
             yield "batch", "not supported yet; remove it and put the processor 'batch' into the pipeline"
 

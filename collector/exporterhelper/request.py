@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+
+from collector.lean import Any, NamedTuple
 
 
 class Request(NamedTuple):

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import enum
 import sys
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, ClassVar, NamedTuple, TextIO
+from collections.abc import Iterable, Iterator
 
 from collector.component import Factory, Settings, Stability
-from collector.config.fields import option, section
+from collector.config.fields import option, section, unserved
 from collector.exporterhelper.queue import QueueConfig, QueueSender
 from collector.exporterhelper.request import Request, Sent
 from collector.exporterhelper.retry import RetryConfig
 from collector.ids import Signal
+from collector.lean import Any, NamedTuple, TextIO
 from collector.telemetry.instruments import Sample
 
 Node = dict[str, Any]
@@ -35,11 +35,6 @@ class Verbosity(enum.StrEnum):
 class Config:
     """The exporter's keys."""
 
-    unserved: ClassVar[Mapping[str, str]] = {
-        "output_paths": "; items are written to standard error",
-        "sending_queue": "; items are written at once",
-    }
-
     verbosity: Verbosity = option(
         Verbosity.BASIC, doc="basic (counts), normal (a line an item) or detailed (every field)."
     )
@@ -48,6 +43,8 @@ class Config:
     use_internal_logger: bool = option(
         True, doc="Accepted for compatibility: counts go to the log, items to standard error."
     )
+    output_paths: Any = unserved("items are written to standard error")
+    sending_queue: Any = unserved("items are written at once")
 
 
 class _Shape(NamedTuple):

@@ -15,7 +15,6 @@ import os
 import threading
 import time
 from collections.abc import Iterator
-from typing import Any
 
 from collector.component import Factory, Settings, Stability
 from collector.config.fields import Duration, option, section
@@ -24,6 +23,7 @@ from collector.exporterhelper.queue import QueueConfig, QueueSender
 from collector.exporterhelper.request import Request, Sent
 from collector.exporterhelper.retry import RetryConfig
 from collector.ids import Signal
+from collector.lean import Any
 from collector.telemetry.instruments import Sample
 
 _DAY_S = 86400

@@ -10,12 +10,11 @@ specification, "OTLP/gRPC Response" and "Throttling".
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Iterator
 
 from collector import __version__
 from collector.component import Factory, Settings, Stability
-from collector.config.fields import Duration, Secret, option, section
+from collector.config.fields import Duration, Secret, option, section, unserved
 from collector.config.values import split_address
 from collector.errors import ConsumeError, PermanentError, RetryableError
 from collector.exporterhelper.compression import CompressionParams, Compressor
@@ -26,6 +25,7 @@ from collector.exporterhelper.retry import RetryConfig
 from collector.exporterhelper.timeout import TIMEOUT_DOC
 from collector.exporterhelper.tls import TLS
 from collector.ids import Signal
+from collector.lean import Any, NamedTuple
 from collector.native.client import Client, ExportResult
 from collector.telemetry.instruments import Sample
 
@@ -111,8 +111,6 @@ def parse_endpoint(endpoint: str) -> Target:
 class Config:
     """The exporter's keys."""
 
-    unserved: ClassVar[Mapping[str, str]] = {"middlewares": ""}
-
     endpoint: str = option(
         "", doc="Server: host:port, with http:// or dns:/// in front of it or not, or unix:///path."
     )
@@ -127,7 +125,6 @@ class Config:
     sending_queue: QueueConfig = option(factory=QueueConfig, doc="The queue in front of the exporter.")
     retry_on_failure: RetryConfig = option(factory=RetryConfig, doc="Repetition of failed requests.")
     tls: TLS = option(factory=TLS, doc="Transport security.")
-    auth: Any = option(None, doc="Not supported yet.")
     user_agent: str = option("", doc="Name under which requests are sent; empty for that of spansieve.")
     authority: str = option("", doc="Value of :authority; empty for the endpoint.")
     keepalive: Keepalive = option(factory=Keepalive, doc="Accepted for compatibility.")
@@ -141,6 +138,8 @@ class Config:
     write_buffer_size: int = option(
         0, doc="Accepted for compatibility: frames are gathered up to 64 KiB for a write.", minimum=0
     )
+    auth: Any = unserved("a fixed token can be set in headers")
+    middlewares: Any = unserved()
 
     def problems(self) -> Iterator[tuple[str, str]]:
         """Yield (field, message) for each rule that the values break."""
@@ -157,8 +156,6 @@ class Config:
             yield "tls", "TLS is not supported yet: set tls.insecure: true"
         if self.balancer_name not in _BALANCERS:
             yield "balancer_name", f"invalid balancer_name: {self.balancer_name}"
-        if self.auth is not None:
-            yield "auth", "not supported yet; a fixed token can be set in headers"
         yield from header_problems(self.headers)
         yield from self.compression_params.level_problems(self.compression)
 

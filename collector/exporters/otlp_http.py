@@ -11,11 +11,10 @@ import json
 import re
 import time
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar
 
 from collector import __version__
 from collector.component import Factory, Settings, Stability
-from collector.config.fields import Duration, Secret, option, section
+from collector.config.fields import Duration, Secret, option, section, unserved
 from collector.errors import ConsumeError, MalformedInput, PermanentError, RetryableError, reason_of
 from collector.exporterhelper.compression import CompressionParams, Compressor
 from collector.exporterhelper.headers import header_problems
@@ -25,6 +24,7 @@ from collector.exporterhelper.retry import RetryConfig
 from collector.exporterhelper.timeout import TIMEOUT_DOC
 from collector.exporterhelper.tls import TLS
 from collector.ids import Signal
+from collector.lean import Any
 from collector.native.client import PartialSuccess, read_partial_success, read_rpc_status
 from collector.telemetry.instruments import Sample
 
@@ -71,12 +71,6 @@ class Keepalive:
 class Config:
     """The exporter's keys."""
 
-    unserved: ClassVar[Mapping[str, str]] = {
-        "proxy_url": "; send to the proxy's backend directly",
-        "cookies": "",
-        "middlewares": "",
-    }
-
     endpoint: str = option("", doc="Base URL; /v1/traces, /v1/metrics or /v1/logs is added.")
     traces_endpoint: str = option("", doc="Whole URL for traces, used as it is.")
     metrics_endpoint: str = option("", doc="Whole URL for metrics, used as it is.")
@@ -94,7 +88,6 @@ class Config:
     sending_queue: QueueConfig = option(factory=QueueConfig, doc="The queue in front of the exporter.")
     retry_on_failure: RetryConfig = option(factory=RetryConfig, doc="Repetition of failed requests.")
     tls: TLS = option(factory=TLS, doc="Transport security.")
-    auth: Any = option(None, doc="Not supported yet.")
     read_buffer_size: int = option(0, doc="Accepted for compatibility: responses are a few bytes.", minimum=0)
     write_buffer_size: int = option(
         0, doc="Accepted for compatibility: a body is written at once.", minimum=0
@@ -107,6 +100,10 @@ class Config:
     force_attempt_http2: bool = option(False, doc="Accepted for compatibility: requests are HTTP/1.1.")
     http2_read_idle_timeout: Duration = option(Duration(0.0), doc="Accepted for compatibility: see above.")
     http2_ping_timeout: Duration = option(Duration(0.0), doc="Accepted for compatibility: see above.")
+    auth: Any = unserved("a fixed token can be set in headers")
+    proxy_url: Any = unserved("name the backend itself")
+    cookies: Any = unserved()
+    middlewares: Any = unserved()
 
     def url(self, signal: Signal) -> str:
         """Return where requests of signal go; empty when no endpoint is set for it."""
@@ -124,8 +121,6 @@ class Config:
                 yield field, "TLS is not supported yet: use http://"
             elif not _is_url(url):
                 yield field, f"expected a URL such as 'http://localhost:4318', got {url!r}"
-        if self.auth is not None:
-            yield "auth", "not supported yet; a fixed token can be set in headers"
         yield from header_problems(self.headers)
         yield from self.compression_params.level_problems(self.compression)
 

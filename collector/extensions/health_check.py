@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Callable, Iterable, Iterator
 
 from collector.component import AdminRequest, AdminResponse, AdminServer, Factory, Settings, Stability
-from collector.config.fields import option, section
+from collector.config.fields import option, section, unserved
 from collector.config.values import format_duration, split_address
+from collector.lean import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collector.telemetry.instruments import Sample
@@ -41,21 +41,18 @@ class CheckCollectorPipeline:
 class Config:
     """The Collector's keys."""
 
-    unserved: ClassVar[Mapping[str, str]] = {
-        "tls": "; probes are answered in plain text",
-        "auth": "; keep the endpoint on an address that only probes reach",
-        "cors": "",
-        "response_headers": "",
-        "middlewares": "",
-        "use_v2": "; probes are answered as by health_check without it",
-    }
-
     endpoint: str = option("localhost:13133", doc="host:port to listen on.")
     path: str = option("/", doc="Path that is answered; one that ends in / with all below it.")
     response_body: ResponseBody | None = option(None, doc="Answer these texts instead of the JSON status.")
     check_collector_pipeline: CheckCollectorPipeline = option(
         factory=CheckCollectorPipeline, doc="Accepted and without effect, as in the Collector."
     )
+    use_v2: Any = unserved("probes are answered as by health_check without it")
+    tls: Any = unserved("probes are answered in plain text")
+    auth: Any = unserved("keep the endpoint on an address that only probes reach")
+    cors: Any = unserved()
+    response_headers: Any = unserved()
+    middlewares: Any = unserved()
 
     def problems(self) -> Iterator[tuple[str, str]]:
         """Yield what is wrong, in the Collector's words."""

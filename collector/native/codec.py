@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import enum
-from typing import Any
 
+from collector.lean import Any
 from collector.native.errors import check, new_error
 from collector.native.library import ffi, lib
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
 
 from collector.ids import Signal
+from collector.lean import Any, NamedTuple
 from collector.native.errors import fail, new_error, raise_verdict
 from collector.native.library import ffi, lib
 from collector.native.ops import Op

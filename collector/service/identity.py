@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
 
 from collector import __version__
+from collector.lean import Any
 
 
 def make_instance_id() -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, NamedTuple
 
 from collector.component import AdminRequest, AdminResponse, AdminServer, Settings
+from collector.lean import TYPE_CHECKING, NamedTuple
 from collector.service.identity import attributes
 from collector.telemetry import page
 from collector.telemetry.instruments import Sample
@@ -23,14 +23,12 @@ class Page(NamedTuple):
         target: attributes of the collector.
         constant: those that every series carries.
         type_suffix: names of counters end in `_total`.
-        units: names end in their unit.
     """
 
     endpoint: str
     target: Mapping[str, str]
     constant: Mapping[str, str]
     type_suffix: bool
-    units: bool
 
 
 def make_page(telemetry: Telemetry, instance_id: str) -> Page | None:
@@ -46,13 +44,7 @@ def make_page(telemetry: Telemetry, instance_id: str) -> Page | None:
         if _matches(name, patterns.get("included", ())) and not _matches(name, patterns.get("excluded", ()))
     }
     host = f"[{prometheus.host}]" if ":" in prometheus.host else prometheus.host
-    return Page(
-        f"{host}:{prometheus.port}",
-        target,
-        constant,
-        type_suffix=not prometheus.without_type_suffix,
-        units=not prometheus.without_units,
-    )
+    return Page(f"{host}:{prometheus.port}", target, constant, not prometheus.without_type_suffix)
 
 
 class MetricsServer:
@@ -84,11 +76,7 @@ class MetricsServer:
     def _answer(self, _request: AdminRequest) -> AdminResponse:
         config = self._config
         body = page.render(
-            self._all_samples(),
-            config.target,
-            constant=config.constant,
-            type_suffix=config.type_suffix,
-            units=config.units,
+            self._all_samples(), config.target, constant=config.constant, type_suffix=config.type_suffix
         )
         return AdminResponse(200, page.CONTENT_TYPE, body)
 

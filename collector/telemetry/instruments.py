@@ -6,16 +6,15 @@ OpenTelemetry Collector, "Internal telemetry".
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collector.lean import NamedTuple
 
 
 class Instrument(NamedTuple):
-    """A metric family: its Prometheus name, `counter`, `gauge` or `histogram`, its help text, and its unit in full."""
+    """A metric family: its Prometheus name, `counter`, `gauge` or `histogram`, and its help text."""
 
     name: str
     kind: str
     description: str
-    unit: str = ""
 
 
 class Sample(NamedTuple):

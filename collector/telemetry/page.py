@@ -1,7 +1,7 @@
 """Metrics as text for Prometheus.
 
 Source: Prometheus, "Exposition formats", text format 0.0.4. Counters carry no `_total` unless asked for, as with the
-Collector's default reader (`without_type_suffix`), and no unit (`without_units`).
+Collector's default reader (`without_type_suffix`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ def render(
     *,
     constant: Mapping[str, str] = {},
     type_suffix: bool = False,
-    units: bool = False,
 ) -> bytes:
     """Return the page of samples.
 
@@ -37,7 +36,6 @@ def render(
         target: attributes of the collector, the labels of target_info.
         constant: attributes that become labels of every series.
         type_suffix: end the names of counters in `_total`.
-        units: end the names in their unit.
     """
     families: dict[str, tuple[Instrument, dict[tuple[str, _Labels], float]]] = {}
     target_info = Sample(_TARGET_INFO, _to_labels(target), 1)
@@ -47,9 +45,7 @@ def render(
         series[suffix, labels] = series.get((suffix, labels), 0) + value
     lines = []
     for name, (instrument, series) in sorted(families.items()):
-        family = f"{name}_{instrument.unit}" if units and not name.endswith(instrument.unit) else name
-        if type_suffix and instrument.kind == "counter":
-            family += "_total"
+        family = f"{name}_total" if type_suffix and instrument.kind == "counter" else name
         lines.append(f"# HELP {family} {_escape(instrument.description)}\n")
         lines.append(f"# TYPE {family} {instrument.kind}\n")
         for (suffix, labels), value in series.items():

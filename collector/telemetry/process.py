@@ -9,17 +9,17 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
 
+from collector.lean import TYPE_CHECKING, NamedTuple
 from collector.telemetry.instruments import Instrument, Sample
 
 if TYPE_CHECKING:
     from collector.native.runtime import Runtime
 
-_UPTIME = Instrument("otelcol_process_uptime", "counter", "Uptime of the process in seconds.", "seconds")
+_UPTIME = Instrument("otelcol_process_uptime", "counter", "Uptime of the process in seconds.")
 _CPU = Instrument("otelcol_process_cpu_seconds", "counter", "Total CPU user and system time in seconds.")
 _RSS = Instrument(
-    "otelcol_process_memory_rss", "gauge", "Total physical memory (resident set size) in bytes.", "bytes"
+    "otelcol_process_memory_rss", "gauge", "Total physical memory (resident set size) in bytes."
 )
 _HEAP = Instrument(
     "otelcol_process_runtime_heap_alloc_bytes", "gauge", "Bytes of anonymous memory in RAM: heap and stacks."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 import math
 from collections.abc import Iterator
@@ -14,9 +13,10 @@ from hypothesis import strategies as st
 
 from collector.config.decode import decode
 from collector.config.expand import UNKNOWN, Expanded
-from collector.config.fields import Duration, Secret, option
+from collector.config.fields import Duration, Reference, Secret, option, section, unserved
 from collector.config.values import format_duration
 from collector.errors import ConfigError
+from collector.lean import fields
 
 
 class Color(enum.StrEnum):
@@ -26,7 +26,7 @@ class Color(enum.StrEnum):
     BLUE = "blue"
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@section
 class Inner:
     """A section."""
 
@@ -34,7 +34,7 @@ class Inner:
     inner_only: bool = option(False, doc="Only here.")
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@section
 class Config:
     """One field of each type."""
 
@@ -57,6 +57,9 @@ class Config:
     named: dict[str, Inner] = option(factory=dict, doc="Named sections.")
     from_: str = option("", doc="A key that is a word of Python.")
     anything: Any = option(None, doc="Unchecked.")
+    level: str = option("info", doc="Level.", choices=("info", "warn"), synonyms={"warning": "warn"})
+    ids: tuple[Reference, ...] = option((), doc="Ids.")
+    proxy: Any = unserved("go without")
 
     def problems(self) -> Iterator[tuple[str, str]]:
         """Yield a rule across fields."""
@@ -66,7 +69,7 @@ class Config:
             yield "", "99 is a bad number"
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@section
 class Required:
     """A key without a default."""
 
@@ -95,8 +98,8 @@ def problems_of(value: Any, config_class: type[Any] = Config) -> list[str]:
         ({"mode": "B"}, "mode", "b"),
         ({"color": "blue"}, "color", Color.BLUE),
         ({"color": "Blue"}, "color", Color.BLUE),
-        ({"timeout": "1m0.5s"}, "timeout", 60.5),
-        ({"wait": 0}, "wait", 0.0),
+        ({"timeout": "1m0.5s"}, "timeout", Duration(60.5)),
+        ({"wait": 0}, "wait", Duration(0.0)),
         ({"token": Expanded(1000.0, "1e3")}, "token", Secret("1e3")),
         ({"headers": {"x-id": Expanded(True, "true")}}, "headers", {"x-id": "true"}),
         ({"inner": {"size": 3}}, "inner", Inner(size=3)),
@@ -110,6 +113,10 @@ def problems_of(value: Any, config_class: type[Any] = Config) -> list[str]:
         ({"words": Expanded(["a", Expanded(1, "01")], "")}, "words", ("a", "01")),
         ({"sections": [{"size": 2}, None]}, "sections", (Inner(size=2), Inner())),
         ({"named": {"x": None}}, "named", {"x": Inner()}),
+        ({"headers": [{"name": "a", "value": Expanded(1, "01")}, {"name": "b"}]}, "headers", {"a": "01", "b": ""}),
+        ({"level": "WARNING"}, "level", "warn"),
+        ({"ids": ["a"]}, "ids", (Reference("a"),)),
+        ({"proxy": ""}, "proxy", None),
         ({"from": "here"}, "from_", "here"),
         ({"anything": {"a": Expanded(1, "1")}}, "anything", {"a": 1}),
     ],
@@ -126,7 +133,7 @@ def test_value_becomes_what_the_field_says(values: dict[str, Any], field: str, e
         None,
         {},
         Expanded(None, ""),
-        {field.name.rstrip("_"): None for field in dataclasses.fields(Config) if field.name != "enabled"},
+        {field.name.rstrip("_"): None for field in fields(Config) if field.name != "enabled"},
     ],
 )
 def test_null_means_the_defaults(value: Any) -> None:
@@ -172,6 +179,11 @@ def test_null_means_the_defaults(value: Any) -> None:
         ({"timeout": {}}, "p::timeout: expected a duration such as '200ms', got a map"),
         ({"inner": "x"}, "p::inner: expected a map, got 'x'"),
         ({"inner": {"size": 11}}, "p::inner::size: expected at most 10 MiB, got 11"),
+        ({"proxy": "x"}, "p::proxy: not supported yet; go without"),
+        ({"ids": "a,b"}, "p::ids: expected a list, got 'a,b'"),
+        ({"headers": [{"name": "a"}, {"name": "a"}]}, "p::headers::1: duplicate name 'a'"),
+        ({"headers": [{"name": 5}]}, "p::headers::0::name: expected text, got 5; put it in quotes"),
+        ({"count": 2**63}, f"p::count: expected at most {2**63 - 1}, got {2**63}"),
         ({"words": {"a": 1}}, "p::words: expected a list, got a map"),
         ({"words": ["a", None]}, "p::words::1: expected text, got null"),
         ({"numbers": "1,2"}, "p::numbers: expected a list, got '1,2'"),
@@ -261,7 +273,7 @@ _VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
     max_leaves=5,
 )
-_NAMES = [field.name.rstrip("_") for field in dataclasses.fields(Config)]
+_NAMES = [field.name.rstrip("_") for field in fields(Config)]
 
 
 @given(st.dictionaries(st.sampled_from([*_NAMES, "other"]), _VALUES, max_size=5))

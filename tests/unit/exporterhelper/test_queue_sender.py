@@ -8,8 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from collector.config.decode import decode
 from collector.config.fields import Duration
-from collector.errors import PermanentError, Refused, RetryableError
+from collector.errors import ConfigError, PermanentError, Refused, RetryableError
 from collector.exporterhelper.queue import QueueConfig, QueueSender, Sizer
 from collector.exporterhelper.request import Request, Sent
 from collector.exporterhelper.retry import RetryConfig
@@ -307,7 +308,15 @@ def test_attempts_are_limited_by_timeout_and_shutdown(
 
 
 def test_refuses_what_it_cannot_do() -> None:
-    """wait_for_result, storage and batch are problems with a way out, not silence."""
-    config = QueueConfig(wait_for_result=True, storage="file_storage", batch={})
-    assert [field for field, _ in config.problems()] == ["wait_for_result", "storage", "batch"]
+    """wait_for_result, storage and batch are problems with a way out, not silence; so are sizes that hold nothing."""
+
+    def problems(**values: object) -> list[str]:
+        with pytest.raises(ConfigError) as caught:
+            decode(QueueConfig, values, "q")
+        return [problem.path for problem in caught.value.problems]
+
+    assert problems(wait_for_result=True, storage="file_storage") == ["q::storage", "q::wait_for_result"]
+    assert problems(batch={}) == ["q::batch"]
+    assert problems(queue_size=0, num_consumers=-1) == ["q::num_consumers", "q::queue_size"]
+    assert decode(QueueConfig, {"enabled": False, "queue_size": 0, "batch": {}}, "q").enabled is False
     assert list(QueueConfig().problems()) == []

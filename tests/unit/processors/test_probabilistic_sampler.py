@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import dataclasses
 import functools
 import logging
 import math
@@ -23,6 +22,7 @@ from collector.component import Settings
 from collector.config.fields import Option
 from collector.errors import NativeError
 from collector.ids import ComponentID, Signal
+from collector.lean import fields, replace
 from collector.native import sampler
 from collector.native.pipeline import Pipeline, Queue
 from collector.native.runtime import Runtime, Worker
@@ -434,7 +434,7 @@ class TestLogs:
         marks = [first(record, "sampling.randomness") for record in left]
         assert 2 == len(marks)
         assert marks[0] == marks[1]
-        open_left = Harness(dataclasses.replace(config, fail_closed=False), signal=Signal.LOGS).run(*records)
+        open_left = Harness(replace(config, fail_closed=False), signal=Signal.LOGS).run(*records)
         assert 3 == len(open_left)
 
     @pytest.mark.parametrize("value", [{"array_value": {"values": [{"int_value": 1}]}}, {"kvlist_value": {}}])
@@ -555,9 +555,7 @@ class TestConfig:
 
     def test_only_allow_resampling_is_ours(self) -> None:
         """All other keys are the Collector's."""
-        options: dict[str, Option] = {
-            field.name: field.metadata["option"] for field in dataclasses.fields(Config)
-        }
+        options: dict[str, Option] = {field.name: field.metadata for field in fields(Config)}
         assert ["allow_resampling"] == [name for name, option in options.items() if option.ours]
 
     @pytest.mark.parametrize(

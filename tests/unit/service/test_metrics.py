@@ -18,7 +18,6 @@ def _telemetry(resource: dict[str, Any] | None = None, **prometheus: Any) -> Any
         "host": "localhost",
         "port": 8888,
         "without_type_suffix": True,
-        "without_units": True,
         "with_resource_constant_labels": {},
     }
     metrics = types.SimpleNamespace(prometheus=types.SimpleNamespace(**{**defaults, **prometheus}))
