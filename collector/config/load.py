@@ -129,8 +129,10 @@ class _Build:
             registered = self._registry.find(kind, id.type)
         except UnknownType:
             types = self._registry.types(kind)
+            from collector.config.elsewhere import advice_on
+
             word = nearest(id.type, types)
-            advice = f"; did you mean {word!r}?" if word else ""
+            advice = advice_on(kind, id.type) or (f"; did you mean {word!r}?" if word else "")
             self._fail(
                 path, f'unknown type: "{id.type}" for id: "{id}" (valid values: [{" ".join(types)}]){advice}'
             )

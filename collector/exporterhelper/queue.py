@@ -26,6 +26,7 @@ from collector.native.pipeline import Queue, QueueItem
 from collector.telemetry.instruments import Instrument, Sample
 
 _POP_S = 3600.0  # close ends the wait; its length does not matter
+_OVERFLOW_PERIOD_S = 10.0
 _GRACE_S = 0.5  # after the deadline, for threads whose attempt has just been cut off
 
 
@@ -157,6 +158,8 @@ class QueueSender:
         self._sent_bytes = 0
         self._uncompressed_bytes = 0
         self._rejected_items = 0
+        self._overflow_items = 0  # of those that found no room, how many are in the log
+        self._overflow_s = float("-inf")
 
     def start(self) -> None:
         """Start the first consumer thread."""
@@ -176,6 +179,7 @@ class QueueSender:
         if is_late:
             self._abort()
             self._join(_GRACE_S)
+        self._report_overflow(0.0)
         with self._lock:
             left = 0 if self._is_counted_out else int(self.consumer.stats().items)
             self._is_counted_out = True
@@ -272,7 +276,30 @@ class QueueSender:
             has_given_up = self._has_given_up
         if has_given_up or (left_s is not None and left_s <= 0):
             raise RetryableError("shutdown ran out of time")
-        return self._send(request, attempt_limit_s(self._timeout_s, left_s))
+        try:
+            return self._send(request, attempt_limit_s(self._timeout_s, left_s))
+        finally:
+            self._report_overflow(_OVERFLOW_PERIOD_S)
+
+    def _report_overflow(self, period_s: float) -> None:
+        """Log what found no room since the last time, at most once in period_s.
+
+        After each attempt, so that nobody need be woken for it: a full queue is one whose head is being sent.
+        """
+        with self._lock:
+            stats = self.consumer.stats()
+            items = int(stats.enqueue_failed_items) - self._overflow_items
+            now_s = self._clock()
+            if not items or now_s - self._overflow_s < period_s:
+                return
+            self._overflow_items += items
+            self._overflow_s = now_s
+        self._log.error(
+            "Exporting failed. Rejecting data.",
+            error="sending queue is full",
+            rejected_items=items,
+            queue_size=int(stats.capacity),
+        )
 
     def _report(self, request: Request, result: Sent | Exception) -> None:
         if isinstance(result, Sent):

@@ -97,7 +97,7 @@ class Config:
         0, doc="Accepted for compatibility: there are at most as many as consumers of the queue."
     )
     disable_keep_alives: bool = option(False, doc="Accepted for compatibility: connections are kept.")
-    force_attempt_http2: bool = option(False, doc="Accepted for compatibility: requests are HTTP/1.1.")
+    force_attempt_http2: bool = option(True, doc="Accepted for compatibility: requests are HTTP/1.1.")
     http2_read_idle_timeout: Duration = option(Duration(0.0), doc="Accepted for compatibility: see above.")
     http2_ping_timeout: Duration = option(Duration(0.0), doc="Accepted for compatibility: see above.")
     auth: Any = unserved("a fixed token can be set in headers")

@@ -38,6 +38,12 @@ class Log:
         """Return a logger that adds fields to each record."""
         return Log(self._logger, **{**self._fields, **fields})
 
+    def unbind(self, *names: str) -> Log:
+        """Return a logger that adds the same fields but for these."""
+        return Log(
+            self._logger, **{name: value for name, value in self._fields.items() if name not in names}
+        )
+
     def debug(self, event: str, **fields: Any) -> None:
         """Say what only a developer wants to know."""
         self._write(logging.DEBUG, event, fields)

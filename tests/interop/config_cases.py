@@ -50,8 +50,8 @@ def case(name: str, *more: str, base: str | bytes = BASE, **environ: str) -> Cas
 
 
 def nest(path: str, value: str) -> str:
-    """Return a YAML document in one line that says value at path."""
-    keys = path.split("/")
+    """Return a YAML document in one line that says value at path, in which `~` is a slash within a key."""
+    keys = [key.replace("~", "/") for key in path.split("/")]
     return "{" + ": {".join(keys) + ": " + value + "}" * len(keys)
 
 
@@ -427,7 +427,7 @@ def pipelines() -> Iterator[Case]:
         "unused extension": [("extensions", "{health_check: }")],
         "unknown signal": [(f"{whole}/spans", "{receivers: [otlp], exporters: [nop]}")],
         "profiles": [(f"{whole}/profiles", "{receivers: [otlp], exporters: [nop]}")],
-        "two of a signal": [(f"{whole}/traces/2", "{receivers: [otlp], exporters: [nop]}")],
+        "two of a signal": [(f"{whole}/traces~2", "{receivers: [otlp], exporters: [nop]}")],
         "sampler for metrics": [("processors", "{probabilistic_sampler: {sampling_percentage: 5}}"), (f"{whole}/metrics", "{receivers: [otlp], processors: [probabilistic_sampler], exporters: [nop]}")],
         "metrics_transform for traces": [("processors", "{metrics_transform: {transforms: [{include: a, action: update, new_name: b}]}}"), (f"{traces}/processors", "[metrics_transform]")],
         "connector joins": [("connectors", "{forward: }"), (f"{traces}/exporters", "[forward]"), (f"{whole}/traces~2", "{receivers: [forward], exporters: [nop]}")],
@@ -445,7 +445,7 @@ def pipelines() -> Iterator[Case]:
         "alias of grpc": [("exporters", "{otlp: {endpoint: '127.0.0.1:1', tls: {insecure: true}}}"), (f"{traces}/exporters", "[otlp]")],
         "alias of transform": [("processors", "{metricstransform: {transforms: []}}")],
     }.items():
-        yield over(f"pipeline: {name}", *((path.replace("~", "/") if False else path, value) for path, value in layers))
+        yield over(f"pipeline: {name}", *layers)
 
 
 VALIDATION: Mapping[str, Sequence[str]] = {
@@ -511,7 +511,7 @@ VALIDATION: Mapping[str, Sequence[str]] = {
         "{endpoint: 'unix:///tmp/x'}", "{endpoint: 'localhost:x', tls: {insecure: true}}",
         "{endpoint: 'localhost:99999', tls: {insecure: true}}", "{endpoint: 'a b:1', tls: {insecure: true}}",
     ),
-    "exporters/otlp_grpc~": (
+    "exporters/otlp_grpc+": (
         "{timeout: -1s}", "{compression: none}", "{compression: ''}", "{compression: zstd}", "{compression: nope}",
         "{compression: deflate}", "{headers: {a: b}}", "{headers: [{name: a, value: b}]}", "{headers: {a: 5}}",
         "{headers: {'': b}}", "{headers: {'a b': c}}", "{headers: {a: ''}}", "{headers: {a: null}}",
@@ -598,10 +598,6 @@ VALIDATION: Mapping[str, Sequence[str]] = {
     ),
 }  # fmt: skip
 _GRPC = ("exporters/otlp_grpc", '{endpoint: "127.0.0.1:1", tls: {insecure: true}}')
-_USED = {
-    "receivers": ("service/pipelines/traces/receivers", "[otlp]"),
-    "extensions": ("service/extensions", "[health_check]"),
-}
 
 
 def validation() -> Iterator[Case]:
@@ -609,18 +605,20 @@ def validation() -> Iterator[Case]:
     for path, values in VALIDATION.items():
         kind, _, id = path.partition("/")
         for value in values:
-            layers = [(path.rstrip("~"), value)]
-            if path.endswith("~"):
+            layers = [(path.rstrip("+"), value)]
+            if path.endswith("+"):
                 layers.insert(0, _GRPC)
+            if path.endswith("/http"):
+                layers.insert(0, (path, "{endpoint: '127.0.0.1:0'}"))
             if kind == "exporters":
-                layers.append(("service/pipelines/traces/exporters", f"[{id.rstrip('~')}]"))
+                layers.append(("service/pipelines/traces/exporters", f"[{id.rstrip('+')}]"))
             elif id == "metrics_transform":
                 layers.append(("service/pipelines/metrics", f"{{receivers: [otlp], processors: [{id}], exporters: [nop]}}"))
             elif kind == "processors":
                 layers.append(("service/pipelines/traces/processors", f"[{id}]"))
             elif kind == "extensions":
                 layers.append(("service/extensions", f"[{id}]"))
-            yield over(f"validation: {path.rstrip('~')} {value}", *layers)
+            yield over(f"validation: {path.rstrip('+')} {value}", *layers)
 
 
 def merging() -> Iterator[Case]:
@@ -656,7 +654,224 @@ def merging() -> Iterator[Case]:
         )
 
 
-def all_cases() -> list[Case]:
-    """Return them all."""
-    kinds = (types, variables, references, sets, providers, documents, ids, components, pipelines, validation, merging)
-    return [made for kind in kinds for made in kind()]
+_NO_PAGE = "telemetry: {metrics: {readers: [{pull: {exporter: {prometheus: {host: 127.0.0.1, port: 0}}}}]}}"
+
+EXAMPLES = {
+    "quick start": f"""
+receivers:
+  otlp:
+    protocols:
+      grpc:
+        endpoint: 127.0.0.1:0
+      http:
+        endpoint: 127.0.0.1:0
+processors:
+  batch:
+exporters:
+  debug:
+    verbosity: detailed
+service:
+  {_NO_PAGE}
+  pipelines:
+    traces: &all
+      receivers: [otlp]
+      processors: [batch]
+      exporters: [debug]
+    metrics: *all
+    logs: *all
+""",
+    "agent": f"""
+extensions:
+  health_check:
+    endpoint: ${{env:POD_IP:-127.0.0.1}}:0
+receivers:
+  otlp:
+    protocols:
+      grpc: {{endpoint: "${{env:POD_IP:-127.0.0.1}}:0", max_recv_msg_size_mib: 16}}
+      http: {{endpoint: "${{env:POD_IP:-127.0.0.1}}:0"}}
+processors:
+  memory_limiter:
+    check_interval: 1s
+    limit_percentage: 75
+    spike_limit_percentage: 15
+  batch:
+    send_batch_size: 1024
+    send_batch_max_size: 2048
+    timeout: 5s
+exporters:
+  otlp:
+    endpoint: ${{env:GATEWAY}}
+    tls:
+      insecure: true
+      insecure_skip_verify: true
+    compression: gzip
+    sending_queue:
+      enabled: true
+      num_consumers: 4
+      queue_size: 500
+    retry_on_failure:
+      enabled: true
+      initial_interval: 1s
+      max_interval: 10s
+      max_elapsed_time: 120s
+service:
+  {_NO_PAGE}
+  extensions: [health_check]
+  pipelines:
+    traces:
+      receivers: [otlp]
+      processors: [memory_limiter, batch]
+      exporters: [otlp]
+    metrics:
+      receivers: [otlp]
+      processors: [memory_limiter, batch]
+      exporters: [otlp]
+    logs:
+      receivers: [otlp]
+      processors: [memory_limiter, batch]
+      exporters: [otlp]
+""",
+    "vendor over HTTP": f"""
+receivers:
+  otlp: {{protocols: {{http: {{endpoint: "127.0.0.1:0"}}}}}}
+exporters:
+  otlphttp/vendor:
+    endpoint: http://vendor.example:4318/api/
+    headers:
+      Authorization: Api-Token ${{env:TOKEN}}
+      x-dataset: ${{DATASET}}
+    compression: none
+    timeout: 10s
+  otlp_http/logs:
+    logs_endpoint: http://vendor.example/otlp/v1/logs
+    encoding: json
+    headers: [{{name: x-api-key, value: "${{env:TOKEN}}"}}]
+service:
+  {_NO_PAGE}
+  pipelines:
+    traces: {{receivers: [otlp], exporters: [otlphttp/vendor]}}
+    logs: {{receivers: [otlp], exporters: [otlp_http/logs]}}
+""",
+    "sampling": f"""
+receivers: {{otlp: {{protocols: {{grpc: {{endpoint: "127.0.0.1:0"}}}}}}}}
+processors:
+  probabilistic_sampler:
+    mode: proportional
+    sampling_percentage: 15.3
+    fail_closed: false
+  probabilistic_sampler/logs:
+    sampling_percentage: 10
+    attribute_source: record
+    from_attribute: request.id
+    sampling_priority: priority
+exporters: {{debug: {{sampling_initial: 5, sampling_thereafter: 200}}}}
+service:
+  {_NO_PAGE}
+  pipelines:
+    traces: {{receivers: [otlp], processors: [probabilistic_sampler], exporters: [debug]}}
+    logs: {{receivers: [otlp], processors: [probabilistic_sampler/logs], exporters: [debug]}}
+""",
+    "telemetry": """
+receivers: {otlp: {protocols: {grpc: {endpoint: "127.0.0.1:0"}}}}
+exporters: {nop: }
+service:
+  telemetry:
+    resource:
+      service.name: my-collector
+      service.instance.id:
+      deployment.environment: test
+    logs:
+      level: warn
+      encoding: json
+      development: true
+      disable_caller: true
+      disable_stacktrace: true
+      output_paths: [stderr]
+      error_output_paths: [stderr]
+      initial_fields: {team: edge, zone: 3}
+      sampling: {enabled: true, tick: 10s, initial: 5, thereafter: 200}
+    metrics:
+      level: detailed
+      readers:
+        - pull:
+            exporter:
+              prometheus:
+                host: 127.0.0.1
+                port: 0
+                without_scope_info: true
+                without_type_suffix: true
+                without_units: true
+                with_resource_constant_labels: {included: [service.*], excluded: []}
+    traces: {level: none, propagators: [tracecontext, b3]}
+  pipelines:
+    traces: {receivers: [otlp], exporters: [nop]}
+""",
+    "declared resource": """
+receivers: {otlp: {protocols: {grpc: {endpoint: "127.0.0.1:0"}}}}
+exporters: {nop: }
+service:
+  telemetry:
+    resource: {attributes: [{name: service.name, value: mine}, {name: zone, value: a}]}
+    metrics: {level: none}
+  pipelines:
+    traces: {receivers: [otlp], exporters: [nop]}
+""",
+    "forward": f"""
+receivers: {{otlp: {{protocols: {{grpc: {{endpoint: "127.0.0.1:0"}}}}}}}}
+processors: {{batch/fast: {{timeout: 100ms}}, batch/slow: {{timeout: 10s, send_batch_size: 50000}}}}
+connectors: {{forward: , forward/second: {{}}}}
+exporters: {{debug: , debug/second: {{verbosity: basic}}}}
+service:
+  {_NO_PAGE}
+  pipelines:
+    traces/in: {{receivers: [otlp], processors: [batch/fast], exporters: [forward, forward/second]}}
+    traces/a: {{receivers: [forward], exporters: [debug]}}
+    traces/b: {{receivers: [forward/second], processors: [batch/slow], exporters: [debug/second]}}
+""",
+    "metrics": f"""
+receivers: {{otlp: {{protocols: {{http: {{endpoint: "127.0.0.1:0"}}}}}}}}
+processors:
+  metrics_transform:
+    transforms:
+      - include: ^http\\.server\\.(.*)$$
+        match_type: regexp
+        action: update
+        new_name: web.$${{1}}
+      - include: system.cpu.usage
+        action: update
+        operations:
+          - action: delete_label_value
+            label: state
+            label_value: idle
+          - action: aggregate_labels
+            label_set: [state]
+            aggregation_type: sum
+exporters: {{nop: }}
+service:
+  {_NO_PAGE}
+  pipelines:
+    metrics: {{receivers: [otlp], processors: [metrics_transform], exporters: [nop]}}
+""",
+    "pprof and zpages": """
+extensions: {health_check: , pprof: {endpoint: "localhost:1777"}, zpages: {endpoint: "localhost:55679"}}
+receivers: {otlp: {protocols: {grpc: }}}
+exporters: {logging: {loglevel: debug}, debug: }
+service:
+  extensions: [health_check, pprof, zpages]
+  pipelines: {traces: {receivers: [otlp], exporters: [debug]}}
+""",
+    "what others have": """
+receivers: {otlp: {protocols: {grpc: }}, prometheus: , jaeger: , hostmetrics: }
+processors: {attributes: , resource: , filter: , transform: , tail_sampling: , k8sattributes: , batch: }
+exporters: {kafka: , prometheus: , prometheusremotewrite: , loadbalancing: , jaeger: , otlp: {endpoint: "a:1"}}
+service:
+  pipelines: {traces: {receivers: [otlp], processors: [batch], exporters: [otlp]}}
+""",
+}
+_EXAMPLE_ENVIRON = {"GATEWAY": "127.0.0.1:1", "TOKEN": "0123", "DATASET": "1e3"}
+
+
+def examples() -> Iterator[Case]:
+    """Yield whole configurations as people have them."""
+    for name, text in EXAMPLES.items():
+        yield Case(f"example: {name}", ("--config=FOLDER/config.yaml",), {"config.yaml": text}, _EXAMPLE_ENVIRON)
