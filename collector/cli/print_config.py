@@ -36,7 +36,7 @@ def print_config(options: Options, *, format: str, mode: str, validate: bool) ->
             document = build(resolved, registry)
             values, warnings = encode_document(document), document.warnings
         else:
-            values, warnings = plain(resolved.values), resolved.warnings
+            values, warnings = plain(resolved.values), tuple(resolved.warnings)
     except ConfigError as error:
         return fail(error)
     warn(warnings)

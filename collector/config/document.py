@@ -97,7 +97,8 @@ class Logs:
         (), doc="Accepted for the Collector's sake, with a warning: logs are not exported."
     )
     disable_zap_resource: bool = option(
-        False, doc="Leave the collector's attributes out of lines in JSON, where they are the field `resource`."
+        False,
+        doc="Leave the collector's attributes out of lines in JSON, where they are the field `resource`.",
     )
 
 

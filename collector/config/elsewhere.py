@@ -21,12 +21,18 @@ _ADVICE = {
     (Kind.EXPORTER, "prometheusremotewrite"): "Prometheus takes OTLP: use otlp_http with metrics_endpoint",
     (Kind.EXPORTER, "loadbalancing"): "otlp_grpc sends to one server",
     (Kind.EXTENSION, "healthcheckv2"): "use health_check",
-    (Kind.EXTENSION, "pprof"): "it serves profiles of a Go program: remove it, and profile this process from outside",
+    (
+        Kind.EXTENSION,
+        "pprof",
+    ): "it serves profiles of a Go program: remove it, and profile this process from outside",
     (Kind.EXTENSION, "zpages"): "remove it: metrics are at localhost:8888/metrics, problems are in the log",
     (Kind.EXTENSION, "memory_ballast"): "remove it: there is no garbage collector of Go's to calm",
     (Kind.EXTENSION, "bearertokenauth"): "a fixed token can be set in the headers of an exporter",
     (Kind.EXTENSION, "basicauth"): "a fixed Authorization can be set in the headers of an exporter",
-    (Kind.EXTENSION, "file_storage"): "sending queues are in memory: remove it, and storage where it is named",
+    (
+        Kind.EXTENSION,
+        "file_storage",
+    ): "sending queues are in memory: remove it, and storage where it is named",
 }
 
 

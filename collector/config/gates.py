@@ -37,7 +37,7 @@ class Gate(NamedTuple):
 GATES = {
     gate.id: gate
     for gate in (
-        Gate("confmap.enableMergeAppendOption", False, "Alpha", "v0.120.0", "Append lists when sources are merged."),
+        Gate("confmap.enableMergeAppendOption", False, "Alpha", "v0.120.0", "Append lists when sources merge."),
         Gate(
             "extension.healthcheck.useComponentStatus", False, "Alpha", "v0.142.0",
             "Tell the state of each component in health_check.",
@@ -65,7 +65,7 @@ GATES = {
             "Restart only receivers when only they changed; always so here.",
         ),
         Gate("service.profilesSupport", False, "Alpha", "v0.112.0", "Take pipelines of profiles."),
-        Gate("telemetry.newPipelineTelemetry", False, "Alpha", "v0.123.0", "Name the component in own metrics' scopes."),
+        Gate("telemetry.newPipelineTelemetry", False, "Alpha", "v0.123.0", "Name components in scopes of own metrics."),
     )
 }  # fmt: skip
 

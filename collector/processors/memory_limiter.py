@@ -91,7 +91,10 @@ class Config:
                 "'min_gc_interval_when_soft_limited' should be larger than 'min_gc_interval_when_hard_limited'",
             )
         for limit in ("soft", "hard"):
-            longest, shortest = f"max_gc_interval_when_{limit}_limited", f"min_gc_interval_when_{limit}_limited"
+            longest, shortest = (
+                f"max_gc_interval_when_{limit}_limited",
+                f"min_gc_interval_when_{limit}_limited",
+            )
             if getattr(self, longest) < 0:
                 yield "", f"'{longest}' must be non-negative"
             elif 0 < getattr(self, longest) < getattr(self, shortest):

@@ -216,4 +216,3 @@ def _start_thread(work: Callable[..., None], *arguments: object) -> threading.Th
     thread = threading.Thread(target=work, args=arguments, name="shutdown", daemon=True)
     thread.start()
     return thread
-

@@ -40,9 +40,7 @@ class Log:
 
     def unbind(self, *names: str) -> Log:
         """Return a logger that adds the same fields but for these."""
-        return Log(
-            self._logger, **{name: value for name, value in self._fields.items() if name not in names}
-        )
+        return Log(self._logger, **{name: value for name, value in self._fields.items() if name not in names})
 
     def debug(self, event: str, **fields: Any) -> None:
         """Say what only a developer wants to know."""

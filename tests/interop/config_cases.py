@@ -144,7 +144,11 @@ def variables() -> Iterator[Case]:
             yield over(f"env: {kind} = {value!r}", *layers, (path, "'${env:X}'"), X=value, OTHER="7")
     for value in ENVIRON:
         yield over(
-            f"env: in text = {value!r}", _HTTP, ("exporters/otlp_http/headers/token", "'a${env:X}b'"), X=value, OTHER="7"
+            f"env: in text = {value!r}",
+            _HTTP,
+            ("exporters/otlp_http/headers/token", "'a${env:X}b'"),
+            X=value,
+            OTHER="7",
         )
 
 
@@ -212,14 +216,22 @@ def sets() -> Iterator[Case]:
     yield case("set: twice", "--set=processors.batch.timeout=2s", "--set=processors.batch.timeout=3s")
     yield case("set: two words", "--set", "processors.batch.timeout=2s")
     yield Case(
-        "set: before the file", ("--set=processors.batch.timeout=2s", "--config=FOLDER/base.yaml"), {"base.yaml": BASE}, {}
+        "set: before the file",
+        ("--set=processors.batch.timeout=2s", "--config=FOLDER/base.yaml"),
+        {"base.yaml": BASE},
+        {},
     )
     yield Case("set: alone", ("--set=processors.batch.timeout=2s",), {}, {})
 
 
 def providers() -> Iterator[Case]:
     """Yield the ways to name a source."""
-    files: dict[str, str | bytes] = {"base.yaml": BASE, "null.yaml": "", "list.yaml": "[a]", "text.yaml": "abc"}
+    files: dict[str, str | bytes] = {
+        "base.yaml": BASE,
+        "null.yaml": "",
+        "list.yaml": "[a]",
+        "text.yaml": "abc",
+    }
     for name, arguments in {
         "path": ["--config=FOLDER/base.yaml"],
         "two words": ["--config", "FOLDER/base.yaml"],
@@ -230,7 +242,10 @@ def providers() -> Iterator[Case]:
         "env default": ["--config=env:MISSING:-{}"],
         "env name": ["--config=env:1"],
         "yaml scheme": ["--config=FOLDER/base.yaml", "--config=yaml:processors::batch::timeout: 2s"],
-        "yaml scheme, nested": ["--config=FOLDER/base.yaml", "--config=yaml:processors: {batch::timeout: 2s}"],
+        "yaml scheme, nested": [
+            "--config=FOLDER/base.yaml",
+            "--config=yaml:processors: {batch::timeout: 2s}",
+        ],
         "yaml scheme, broken": ["--config=FOLDER/base.yaml", "--config=yaml:a: b: c"],
         "yaml scheme, text": ["--config=FOLDER/base.yaml", "--config=yaml:abc"],
         "yaml scheme, number": ["--config=FOLDER/base.yaml", "--config=yaml:5"],
@@ -260,9 +275,18 @@ def providers() -> Iterator[Case]:
         "gate on": ["--config=FOLDER/base.yaml", "--feature-gates=service.AllowNoPipelines"],
         "gate on, plus": ["--config=FOLDER/base.yaml", "--feature-gates=+service.AllowNoPipelines"],
         "gate off": ["--config=FOLDER/base.yaml", "--feature-gates=-service.AllowNoPipelines"],
-        "gates": ["--config=FOLDER/base.yaml", "--feature-gates=service.AllowNoPipelines,-service.profilesSupport"],
-        "stable gate off": ["--config=FOLDER/base.yaml", "--feature-gates=-pkg.confighttp.PrioritizeNewKeepalive"],
-        "stable gate on": ["--config=FOLDER/base.yaml", "--feature-gates=pkg.confighttp.PrioritizeNewKeepalive"],
+        "gates": [
+            "--config=FOLDER/base.yaml",
+            "--feature-gates=service.AllowNoPipelines,-service.profilesSupport",
+        ],
+        "stable gate off": [
+            "--config=FOLDER/base.yaml",
+            "--feature-gates=-pkg.confighttp.PrioritizeNewKeepalive",
+        ],
+        "stable gate on": [
+            "--config=FOLDER/base.yaml",
+            "--feature-gates=pkg.confighttp.PrioritizeNewKeepalive",
+        ],
     }.items():
         yield Case(f"provider: {name}", tuple(arguments), files, {"BASE": BASE})
 
@@ -304,12 +328,16 @@ DOCUMENTS: dict[str, str | bytes] = {
     "anchor": BASE.replace("  batch:\n", "  batch: &a {timeout: 1s}\n  batch/2: *a\n"),
     "unknown anchor": BASE.replace("  batch:\n", "  batch: *a\n"),
     "anchor to itself": BASE.replace("  batch:\n", "  batch: &a {timeout: *a}\n"),
-    "merge": BASE.replace("  batch:\n", "  batch: &a {timeout: 1s}\n  batch/2: {<<: *a, send_batch_size: 5}\n"),
+    "merge": BASE.replace(
+        "  batch:\n", "  batch: &a {timeout: 1s}\n  batch/2: {<<: *a, send_batch_size: 5}\n"
+    ),
     "merge of two": BASE.replace(
         "  batch:\n", "  batch: &a {timeout: 1s}\n  batch/1: &b {timeout: 2s}\n  batch/2: {<<: [*a, *b]}\n"
     ),
     "merge of no map": BASE.replace("  batch:\n", "  batch: {<<: 5}\n"),
-    "merge, overridden": BASE.replace("  batch:\n", "  batch: &a {timeout: 1s}\n  batch/2: {timeout: 3s, <<: *a}\n"),
+    "merge, overridden": BASE.replace(
+        "  batch:\n", "  batch: &a {timeout: 1s}\n  batch/2: {timeout: 3s, <<: *a}\n"
+    ),
     "tagged": BASE.replace("[nop]", "!!seq [nop]"),
     "unknown tag": BASE.replace("[nop]", "!nope [nop]"),
     "binary": BASE.replace("  batch:\n", "  batch: {timeout: !!binary MXM=}\n"),
@@ -318,7 +346,9 @@ DOCUMENTS: dict[str, str | bytes] = {
     "folded text": BASE.replace("  nop:\n", "  nop:\n  otlp_http:\n    endpoint: >-\n      http://x\n"),
     "deep": BASE + "x: " + "[" * 20000 + "]" * 20000 + "\n",
     "bomb": "a: &a [x, x, x, x, x, x, x, x, x]\n"
-    + "".join(f"{b}: &{b} [{', '.join(['*' + a] * 9)}]\n" for a, b in zip("abcdefgh", "bcdefghi", strict=True))
+    + "".join(
+        f"{b}: &{b} [{', '.join(['*' + a] * 9)}]\n" for a, b in zip("abcdefgh", "bcdefghi", strict=True)
+    )
     + BASE,
     "huge": BASE.replace("  batch:\n", "  batch:\n" + "".join(f"  batch/{n}:\n" for n in range(3000))),
     "long line": BASE + "# " + "x" * 1_000_000 + "\n",
@@ -327,13 +357,15 @@ DOCUMENTS: dict[str, str | bytes] = {
     "double colon, three deep": BASE.replace("  batch:\n", "  batch:\n    a::b: 2s\n"),
     "complex key": BASE + "? a\n: b\n",
     "quoted keys": BASE.replace("  batch:", '  "batch":'),
-    "flow": '{receivers: {otlp: {protocols: {grpc: }}}, exporters: {nop: }, service: {pipelines: {traces: {receivers: [otlp], exporters: [nop]}}, telemetry: {metrics: {level: none}}}}',
+    "flow": "{receivers: {otlp: {protocols: {grpc: }}}, exporters: {nop: }, service: {pipelines: {traces: {receivers: [otlp], exporters: [nop]}}, telemetry: {metrics: {level: none}}}}",
     "JSON": '{"receivers": {"otlp": {"protocols": {"grpc": null}}}, "exporters": {"nop": null},\n"service": {"pipelines": {"traces": {"receivers": ["otlp"], "exporters": ["nop"]}}, "telemetry": {"metrics": {"level": "none"}}}}',
     "unknown section": BASE + "nope: {}\n",
     "unknown null section": BASE + "nope:\n",
     "section in capitals": BASE + "Processors: {}\n",
     "null extensions": BASE + "extensions:\n",
-    "no receivers": BASE.replace("receivers:\n  otlp:\n    protocols:\n      grpc: {endpoint: \"127.0.0.1:0\"}\n", ""),
+    "no receivers": BASE.replace(
+        'receivers:\n  otlp:\n    protocols:\n      grpc: {endpoint: "127.0.0.1:0"}\n', ""
+    ),
     "no exporters": BASE.replace("exporters:\n  nop:\n", "", 1),
     "no service": BASE.partition("service:")[0],
     "only service": "service:" + BASE.partition("service:")[2],
@@ -361,14 +393,27 @@ def ids() -> Iterator[Case]:
         yield over(f"id: processor {id[:80]}", ("processors", f"{{{id}: }}"))
         yield over(f"id: reference {id[:80]}", ("service/pipelines/traces/processors", f"[{id}]"))
         traces = id.replace("batch", "traces")
-        yield over(f"id: pipeline {traces[:80]}", ("service/pipelines", f"{{{traces}: {{receivers: [otlp], exporters: [nop]}}}}"))
+        yield over(
+            f"id: pipeline {traces[:80]}",
+            ("service/pipelines", f"{{{traces}: {{receivers: [otlp], exporters: [nop]}}}}"),
+        )
     yield over("id: same after trimming", ("processors", "{'batch/2': , ' batch/2': }"))
 
 
 def components() -> Iterator[Case]:
     """Yield unknown types and keys of every kind and at every depth, and missing parts."""
     for kind in ("receivers", "processors", "exporters", "connectors", "extensions"):
-        for id in ("nope", "nope/2", "jaeger", "kafka", "tail_sampling", "otlp", "forward", "prometheus", "filter"):
+        for id in (
+            "nope",
+            "nope/2",
+            "jaeger",
+            "kafka",
+            "tail_sampling",
+            "otlp",
+            "forward",
+            "prometheus",
+            "filter",
+        ):
             yield over(f"component: {kind} {id}", (kind, f"{{{id}: }}"))
         yield over(f"component: null {kind}", (kind, "null"))
         yield over(f"component: empty {kind}", (kind, "{}"))
@@ -391,8 +436,14 @@ def components() -> Iterator[Case]:
     yield over(
         "unknown key: two in one", ("exporters/otlp_http", '{endpoint: "http://x", nope: 1, other: 2}')
     )
-    yield over("unknown key: in two components", ("exporters/otlp_http", "{nope: 1}"), ("processors/batch/other", "1"))
-    yield over("unknown key: and a bad type", ("processors/batch", "{nope: 1, timeout: [], send_batch_size: x}"))
+    yield over(
+        "unknown key: in two components",
+        ("exporters/otlp_http", "{nope: 1}"),
+        ("processors/batch/other", "1"),
+    )
+    yield over(
+        "unknown key: and a bad type", ("processors/batch", "{nope: 1, timeout: [], send_batch_size: x}")
+    )
 
 
 def pipelines() -> Iterator[Case]:
@@ -401,7 +452,10 @@ def pipelines() -> Iterator[Case]:
     traces = f"{whole}/traces"
     for name, layers in {
         "no pipelines": [(whole, "null")],
-        "empty pipelines": [("service", "null"), ("service", "{telemetry: {metrics: {level: none}}, pipelines: {}}")],
+        "empty pipelines": [
+            ("service", "null"),
+            ("service", "{telemetry: {metrics: {level: none}}, pipelines: {}}"),
+        ],
         "null pipeline": [(traces, "null")],
         "no receivers": [(f"{traces}/receivers", "[]")],
         "null receivers": [(f"{traces}/receivers", "null")],
@@ -416,7 +470,10 @@ def pipelines() -> Iterator[Case]:
         "processor twice": [(f"{traces}/processors", "[batch, batch]")],
         "receiver twice": [(f"{traces}/receivers", "[otlp, otlp]")],
         "exporter twice": [(f"{traces}/exporters", "[nop, nop]")],
-        "extension twice": [("extensions", "{health_check: {endpoint: '127.0.0.1:0'}}"), ("service/extensions", "[health_check, health_check]")],
+        "extension twice": [
+            ("extensions", "{health_check: {endpoint: '127.0.0.1:0'}}"),
+            ("service/extensions", "[health_check, health_check]"),
+        ],
         "receiver as exporter": [(f"{traces}/exporters", "[otlp]")],
         "exporter as processor": [(f"{traces}/processors", "[nop]")],
         "unused processor": [("processors", "{batch/2: }")],
@@ -428,21 +485,60 @@ def pipelines() -> Iterator[Case]:
         "unknown signal": [(f"{whole}/spans", "{receivers: [otlp], exporters: [nop]}")],
         "profiles": [(f"{whole}/profiles", "{receivers: [otlp], exporters: [nop]}")],
         "two of a signal": [(f"{whole}/traces~2", "{receivers: [otlp], exporters: [nop]}")],
-        "sampler for metrics": [("processors", "{probabilistic_sampler: {sampling_percentage: 5}}"), (f"{whole}/metrics", "{receivers: [otlp], processors: [probabilistic_sampler], exporters: [nop]}")],
-        "metrics_transform for traces": [("processors", "{metrics_transform: {transforms: [{include: a, action: update, new_name: b}]}}"), (f"{traces}/processors", "[metrics_transform]")],
-        "connector joins": [("connectors", "{forward: }"), (f"{traces}/exporters", "[forward]"), (f"{whole}/traces~2", "{receivers: [forward], exporters: [nop]}")],
+        "sampler for metrics": [
+            ("processors", "{probabilistic_sampler: {sampling_percentage: 5}}"),
+            (
+                f"{whole}/metrics",
+                "{receivers: [otlp], processors: [probabilistic_sampler], exporters: [nop]}",
+            ),
+        ],
+        "metrics_transform for traces": [
+            ("processors", "{metrics_transform: {transforms: [{include: a, action: update, new_name: b}]}}"),
+            (f"{traces}/processors", "[metrics_transform]"),
+        ],
+        "connector joins": [
+            ("connectors", "{forward: }"),
+            (f"{traces}/exporters", "[forward]"),
+            (f"{whole}/traces~2", "{receivers: [forward], exporters: [nop]}"),
+        ],
         "connector as exporter only": [("connectors", "{forward: }"), (f"{traces}/exporters", "[forward]")],
         "connector as receiver only": [("connectors", "{forward: }"), (f"{traces}/receivers", "[forward]")],
-        "connector to another signal": [("connectors", "{forward: }"), (f"{traces}/exporters", "[forward]"), (f"{whole}/logs", "{receivers: [forward], exporters: [nop]}")],
-        "connector to itself": [("connectors", "{forward: }"), (traces, "{receivers: [otlp, forward], exporters: [forward]}")],
-        "connectors in a ring": [("connectors", "{forward/a: , forward/b: }"), (traces, "{receivers: [otlp, forward/b], exporters: [forward/a]}"), (f"{whole}/traces~2", "{receivers: [forward/a], exporters: [forward/b]}")],
+        "connector to another signal": [
+            ("connectors", "{forward: }"),
+            (f"{traces}/exporters", "[forward]"),
+            (f"{whole}/logs", "{receivers: [forward], exporters: [nop]}"),
+        ],
+        "connector to itself": [
+            ("connectors", "{forward: }"),
+            (traces, "{receivers: [otlp, forward], exporters: [forward]}"),
+        ],
+        "connectors in a ring": [
+            ("connectors", "{forward/a: , forward/b: }"),
+            (traces, "{receivers: [otlp, forward/b], exporters: [forward/a]}"),
+            (f"{whole}/traces~2", "{receivers: [forward/a], exporters: [forward/b]}"),
+        ],
         "connector as processor": [("connectors", "{forward: }"), (f"{traces}/processors", "[forward]")],
         "connector and exporter": [("connectors", "{forward: }"), ("exporters", "{forward: }")],
         "same id as exporter": [("connectors", "{nop: }")],
-        "alias": [("exporters", "{otlphttp: {endpoint: 'http://127.0.0.1:1'}}"), (f"{traces}/exporters", "[otlphttp]")],
-        "alias and name": [("exporters", "{otlphttp: {endpoint: 'http://127.0.0.1:1'}}"), (f"{traces}/exporters", "[otlp_http]")],
-        "alias beside name": [("exporters", "{otlphttp: {endpoint: 'http://127.0.0.1:1'}, otlp_http: {endpoint: 'http://127.0.0.1:1'}}"), (f"{traces}/exporters", "[otlp_http, otlphttp]")],
-        "alias of grpc": [("exporters", "{otlp: {endpoint: '127.0.0.1:1', tls: {insecure: true}}}"), (f"{traces}/exporters", "[otlp]")],
+        "alias": [
+            ("exporters", "{otlphttp: {endpoint: 'http://127.0.0.1:1'}}"),
+            (f"{traces}/exporters", "[otlphttp]"),
+        ],
+        "alias and name": [
+            ("exporters", "{otlphttp: {endpoint: 'http://127.0.0.1:1'}}"),
+            (f"{traces}/exporters", "[otlp_http]"),
+        ],
+        "alias beside name": [
+            (
+                "exporters",
+                "{otlphttp: {endpoint: 'http://127.0.0.1:1'}, otlp_http: {endpoint: 'http://127.0.0.1:1'}}",
+            ),
+            (f"{traces}/exporters", "[otlp_http, otlphttp]"),
+        ],
+        "alias of grpc": [
+            ("exporters", "{otlp: {endpoint: '127.0.0.1:1', tls: {insecure: true}}}"),
+            (f"{traces}/exporters", "[otlp]"),
+        ],
         "alias of transform": [("processors", "{metricstransform: {transforms: []}}")],
     }.items():
         yield over(f"pipeline: {name}", *layers)
@@ -613,7 +709,12 @@ def validation() -> Iterator[Case]:
             if kind == "exporters":
                 layers.append(("service/pipelines/traces/exporters", f"[{id.rstrip('+')}]"))
             elif id == "metrics_transform":
-                layers.append(("service/pipelines/metrics", f"{{receivers: [otlp], processors: [{id}], exporters: [nop]}}"))
+                layers.append(
+                    (
+                        "service/pipelines/metrics",
+                        f"{{receivers: [otlp], processors: [{id}], exporters: [nop]}}",
+                    )
+                )
             elif kind == "processors":
                 layers.append(("service/pipelines/traces/processors", f"[{id}]"))
             elif kind == "extensions":
@@ -640,9 +741,15 @@ def merging() -> Iterator[Case]:
         "null all": [("receivers", "null"), ("exporters", "null"), ("service", "null")],
         "null key": [("processors/batch/timeout", "null")],
         "reference over text": [("processors/batch/timeout", "'${env:X}'")],
-        "map from a reference": [("processors/batch", "'${env:MAP}'"), ("processors/batch", "{send_batch_size: 5}")],
+        "map from a reference": [
+            ("processors/batch", "'${env:MAP}'"),
+            ("processors/batch", "{send_batch_size: 5}"),
+        ],
         "map over a map from a reference": [("processors", "'${env:BATCH}'")],
-        "section from a reference": [("processors", "'${env:BATCH}'"), ("processors", "{batch: {timeout: 9s}}")],
+        "section from a reference": [
+            ("processors", "'${env:BATCH}'"),
+            ("processors", "{batch: {timeout: 9s}}"),
+        ],
         "pipelines from a reference": [("service/pipelines/traces/processors", "'${env:LIST}'")],
         "key with dots": [("exporters/otlp_http", '{endpoint: "http://x", headers: {a.b: c}}')],
         "key with colons": [("exporters/otlp_http", '{endpoint: "http://x", headers: {"a::b": c}}')],
@@ -650,7 +757,13 @@ def merging() -> Iterator[Case]:
         "id from a reference": [("service/pipelines/traces/exporters", "['${env:NOP}']")],
     }.items():
         yield over(
-            f"merge: {name}", *layers, X="7s", MAP="{timeout: 4s}", BATCH="{batch: {timeout: 5s}}", LIST="[batch]", NOP="nop"
+            f"merge: {name}",
+            *layers,
+            X="7s",
+            MAP="{timeout: 4s}",
+            BATCH="{batch: {timeout: 5s}}",
+            LIST="[batch]",
+            NOP="nop",
         )
 
 
@@ -874,4 +987,6 @@ _EXAMPLE_ENVIRON = {"GATEWAY": "127.0.0.1:1", "TOKEN": "0123", "DATASET": "1e3"}
 def examples() -> Iterator[Case]:
     """Yield whole configurations as people have them."""
     for name, text in EXAMPLES.items():
-        yield Case(f"example: {name}", ("--config=FOLDER/config.yaml",), {"config.yaml": text}, _EXAMPLE_ENVIRON)
+        yield Case(
+            f"example: {name}", ("--config=FOLDER/config.yaml",), {"config.yaml": text}, _EXAMPLE_ENVIRON
+        )

@@ -300,7 +300,13 @@ class TestComponents:
         assert listing["processors"][1]["stability"] == {"traces": "Alpha"}
         assert listing["connectors"][0]["stability"]["traces-to-traces"] == "Beta"
         assert listing["extensions"][0]["stability"] == {"extension": "Beta"}
-        assert [provider["scheme"] for provider in listing["providers"]] == ["env", "file", "http", "https", "yaml"]
+        assert [provider["scheme"] for provider in listing["providers"]] == [
+            "env",
+            "file",
+            "http",
+            "https",
+            "yaml",
+        ]
 
 
 class TestFeatureGates:

@@ -113,7 +113,11 @@ def problems_of(value: Any, config_class: type[Any] = Config) -> list[str]:
         ({"words": Expanded(["a", Expanded(1, "01")], "")}, "words", ("a", "01")),
         ({"sections": [{"size": 2}, None]}, "sections", (Inner(size=2), Inner())),
         ({"named": {"x": None}}, "named", {"x": Inner()}),
-        ({"headers": [{"name": "a", "value": Expanded(1, "01")}, {"name": "b"}]}, "headers", {"a": "01", "b": ""}),
+        (
+            {"headers": [{"name": "a", "value": Expanded(1, "01")}, {"name": "b"}]},
+            "headers",
+            {"a": "01", "b": ""},
+        ),
         ({"level": "WARNING"}, "level", "warn"),
         ({"ids": ["a"]}, "ids", (Reference("a"),)),
         ({"proxy": ""}, "proxy", None),

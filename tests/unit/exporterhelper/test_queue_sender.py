@@ -180,6 +180,28 @@ def test_full_queue_refuses_and_counts() -> None:
     assert made.value("sent_spans") == 2
 
 
+def test_what_found_no_room_is_logged_seldom_and_all_of_it() -> None:
+    """Once with the next attempt, then not for a while, and what is left at shutdown."""
+    event = "Exporting failed. Rejecting data."
+    made = Scene(queue=QueueConfig(num_consumers=1, queue_size=2))
+    made.push(traces(1), traces(1))
+    with pytest.raises(Refused):
+        made.push(traces(5))
+    made.sender.start()
+    wait_until(lambda: made.value("sent_spans") == 2)
+    expected = {"error": "sending queue is full", "rejected_items": 5, "queue_size": 2}
+    assert made.recorder.fields(event) == expected
+    made.backend.open.clear()
+    made.push(traces(1), traces(1))
+    with pytest.raises(Refused):
+        made.push(traces(7))
+    made.backend.open.set()
+    wait_until(lambda: made.value("sent_spans") == 4)
+    assert 1 == made.recorder.events().count(event)
+    made.sender.shutdown(5)
+    assert 2 == made.recorder.events().count(event)
+
+
 def test_queue_size_is_in_units_of_the_sizer() -> None:
     """sizer: items counts items."""
     made = Scene(queue=QueueConfig(queue_size=10, sizer=Sizer.ITEMS))

@@ -166,7 +166,8 @@ def make_document(
         level="debug",
         encoding="json",
         output_paths=("stderr",),
-        initial_fields={}, disable_zap_resource=False,
+        initial_fields={},
+        disable_zap_resource=False,
         sampling=types.SimpleNamespace(enabled=False, tick=10.0, initial=10, thereafter=100),
     )
     telemetry = types.SimpleNamespace(
