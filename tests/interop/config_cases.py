@@ -187,7 +187,12 @@ def references() -> Iterator[Case]:
     for path in ("exporters/otlp_http/headers/token", "processors/batch/send_batch_size"):
         for text in REFERENCES:
             quoted = "'" + text.replace("'", "''").replace("\n", "\n\n") + "'"
-            made = over(f"reference: {path.rpartition('/')[2]} = {text}", _HTTP, (path, quoted), **_REFERRED)
+            made = over(
+                f"reference: {path.rpartition('/')[2]} = {text}".replace("\n", r"\n"),
+                _HTTP,
+                (path, quoted),
+                **_REFERRED,
+            )
             yield made._replace(files={**made.files, **files})
 
 
