@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collector.service.admin import HttpServer
     from collector.telemetry.logs import Log
 
-_ECHO_S = 0.5
+_ECHO_S = 0.02
 
 
 def run(load: Callable[[], Document], *, end_now: Callable[[int], object] = os._exit) -> int:
