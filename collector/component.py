@@ -224,6 +224,7 @@ class Factory:
         stability: shown by `spansieve components`.
         aliases: older names of the type, accepted with a warning.
         connects: of a connector, the pairs (signal it takes, signal it gives).
+        example: what may stand below its id, as YAML; for the reference page.
     """
 
     config: type[Any]
@@ -232,3 +233,4 @@ class Factory:
     stability: Stability
     aliases: tuple[str, ...] = ()
     connects: frozenset[tuple[Signal, Signal]] = frozenset()
+    example: str = ""

@@ -47,6 +47,7 @@ class Option(NamedTuple):
     maximum: float | None = None
     choices: Sequence[str] = ()
     synonyms: Mapping[str, str] = _NO_SYNONYMS
+    values: Sequence[str] = ()
     ours: bool = False
     null_enables: bool = False
     refused: str | None = None
@@ -61,6 +62,7 @@ def option(
     maximum: float | None = None,
     choices: Sequence[str] = (),
     synonyms: Mapping[str, str] = _NO_SYNONYMS,
+    values: Sequence[str] = (),
     ours: bool = False,
     null_enables: bool = False,
     factory: Callable[[], Any] | None = None,
@@ -73,8 +75,10 @@ def option(
         unit: of a bare number, such as `%` or `MiB`.
         minimum: smallest allowed number, inclusive.
         maximum: largest allowed number, inclusive.
-        choices: the allowed texts.
+        choices: the allowed texts, whatever their case.
         synonyms: texts in lower case that are read as one of the allowed ones, of choices or of an enum.
+        values: the allowed texts where the section's `problems` refuses others in the Collector's words; for readers
+            of the declaration only.
         ours: True for a key that the Collector does not have.
         null_enables: for a field of type `SomeSection | None`: the key with a null value, as in `grpc:`,
             means SomeSection with its defaults; only the absent key means None.
@@ -90,6 +94,7 @@ def option(
             maximum=maximum,
             choices=choices,
             synonyms=synonyms,
+            values=values,
             ours=ours,
             null_enables=null_enables,
         ),

@@ -254,4 +254,10 @@ class Debug:
         stream.flush()
 
 
-factory = Factory(config=Config, create=Debug, signals=frozenset(Signal), stability=Stability.BETA)
+factory = Factory(
+    config=Config,
+    create=Debug,
+    signals=frozenset(Signal),
+    stability=Stability.BETA,
+    example="verbosity: detailed",
+)

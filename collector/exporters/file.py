@@ -265,4 +265,10 @@ class File:
         return len(message).to_bytes(4, "big") + bytes(message)
 
 
-factory = Factory(config=Config, create=File, signals=frozenset(Signal), stability=Stability.BETA)
+factory = Factory(
+    config=Config,
+    create=File,
+    signals=frozenset(Signal),
+    stability=Stability.BETA,
+    example="path: /var/lib/spansieve/out.jsonl",
+)

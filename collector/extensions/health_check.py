@@ -125,4 +125,10 @@ def _format_time(time_s: float) -> str:
     return f"{date}.{fraction}Z" if fraction else f"{date}Z"
 
 
-factory = Factory(config=Config, create=HealthCheck, signals=frozenset(), stability=Stability.BETA)
+factory = Factory(
+    config=Config,
+    create=HealthCheck,
+    signals=frozenset(),
+    stability=Stability.BETA,
+    example="endpoint: 0.0.0.0:13133",
+)

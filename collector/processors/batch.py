@@ -163,4 +163,10 @@ def _format_bound(bound: float) -> str:
     return "+Inf" if math.isinf(bound) else str(bound)
 
 
-factory = Factory(config=Config, create=BatchProcessor, signals=frozenset(Signal), stability=Stability.BETA)
+factory = Factory(
+    config=Config,
+    create=BatchProcessor,
+    signals=frozenset(Signal),
+    stability=Stability.BETA,
+    example="timeout: 1s\nsend_batch_size: 4096",
+)

@@ -24,10 +24,17 @@ from collector.telemetry.process import read_memory, read_memory_limit
 _MIB = 1 << 20
 _WORTHWHILE = 0.05  # a collection that frees less of the usage makes the next one wait longer
 _INTERVAL_STEP_S = 1.0  # what an interval of 0 is stretched to first
-_COUNTERS = (
-    ("accepted", 0, "Number of items let through by the memory limiter."),
-    ("refused", 1, "Number of items refused by the memory limiter."),
-)
+# By signal, those of the op's counters in their order.
+_COUNTERS = {
+    signal: [
+        Instrument(f"otelcol_processor_memory_limiter_{verdict}_{signal.items}", "counter", text)
+        for verdict, text in (
+            ("accepted", "Number of items let through by the memory limiter."),
+            ("refused", "Number of items refused by the memory limiter."),
+        )
+    ]
+    for signal in Signal
+}
 _UINT32_MAX = 0xFFFFFFFF
 
 
@@ -213,7 +220,7 @@ class MemoryLimiter:
         read_rss: Callable[[], int] = lambda: read_memory().rss_bytes,
         read_total: Callable[[], int] = read_memory_limit,
     ) -> None:
-        self._items = settings.own_signal.items
+        self._counters = _COUNTERS[settings.own_signal]
         self._labels = (("processor", str(settings.id)),)
         key = settings.runtime, settings.id, config
         self._watch = _watches.get(key) or _Watch(config, settings, read_rss, read_total)
@@ -234,9 +241,8 @@ class MemoryLimiter:
 
     def samples(self) -> Iterator[Sample]:
         """Return the items let through and refused."""
-        for verdict, index, text in _COUNTERS:
-            name = f"otelcol_processor_memory_limiter_{verdict}_{self._items}"
-            yield Sample(Instrument(name, "counter", text), self._labels, self.op.counter(index))
+        for index, instrument in enumerate(self._counters):
+            yield Sample(instrument, self._labels, self.op.counter(index))
 
 
 def _limits(config: Config, read_total: Callable[[], int]) -> tuple[int, int]:
@@ -248,4 +254,10 @@ def _limits(config: Config, read_total: Callable[[], int]) -> tuple[int, int]:
     return hard, hard - (spike or hard // 5)
 
 
-factory = Factory(config=Config, create=MemoryLimiter, signals=frozenset(Signal), stability=Stability.BETA)
+factory = Factory(
+    config=Config,
+    create=MemoryLimiter,
+    signals=frozenset(Signal),
+    stability=Stability.BETA,
+    example="check_interval: 1s\nlimit_percentage: 80",
+)

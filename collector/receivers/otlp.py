@@ -439,4 +439,5 @@ factory = Factory(
     create=Receiver,
     signals=frozenset(Signal),
     stability=Stability.BETA,
+    example='protocols:\n  grpc:\n  http: {endpoint: "0.0.0.0:4318"}',
 )

@@ -14,7 +14,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from functools import partial
 
 from collector import __version__
 from collector.errors import CollectorError, ConfigError, StartError
@@ -31,8 +30,6 @@ if TYPE_CHECKING:
     from collector.config.document import Document
     from collector.service.admin import HttpServer
     from collector.telemetry.logs import Log
-
-_ECHO_S = 0.02
 
 
 def run(load: Callable[[], Document], *, end_now: Callable[[int], object] = os._exit) -> int:
@@ -85,12 +82,11 @@ class _Operator:
         self._end_now = end_now
         self._is_busy = False
         self._is_stopping = False
-        self._stopped_by: tuple[int, float] = (0, 0.0)
         self._wants_reload = False
 
     def run(self, document: Document) -> int:
         for number in (signal.SIGTERM, signal.SIGINT):
-            self._loop.on_signal(number, partial(self._stop, number))
+            self._loop.on_signal(number, self._stop)
         self._loop.on_signal(signal.SIGHUP, self._reload)
         self._log.info("Starting spansieve...", version=__version__, pid=os.getpid())
         try:
@@ -102,17 +98,12 @@ class _Operator:
         self._log.info("Shutdown complete.")
         return 0
 
-    def _stop(self, number: int) -> None:
-        now_s = self._host.clock()
+    def _stop(self) -> None:
         if self._is_stopping:
-            first, since_s = self._stopped_by
-            if number == first and now_s - since_s < _ECHO_S:
-                return  # sent to the process and to its group, as by timeout(1)
             self._log.error("stopped by a second signal; what was not yet sent is lost")
             self._end_now(1)
             return
         self._is_stopping = True
-        self._stopped_by = number, now_s
         self._log.info("Starting shutdown...")
         self._service.not_ready()
         if not self._is_busy:

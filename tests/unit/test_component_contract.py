@@ -17,11 +17,14 @@ import pytest
 from collector.component import AdminRequest, AdminResponse, Factory, Settings
 from collector.config.decode import decode
 from collector.config.fields import Option
+from collector.config.reference import instruments
+from collector.config.schema import Found
 from collector.errors import ConfigError
 from collector.ids import ComponentID, Kind, Signal
 from collector.lean import fields, is_record
 from collector.native.pipeline import Consumer, Discard
 from collector.native.runtime import Runtime
+from collector.registry import Registry
 from collector.telemetry.instruments import Sample
 from collector.telemetry.logs import Log
 
@@ -247,6 +250,8 @@ def test_samples_are_samples_at_any_time(component: Component, bench: Bench) -> 
     )
     assert running == after
     totals: dict[Any, float] = {}
+    registered = Registry().find(component.kind, component.type)
+    documented = instruments(Found(component.kind, registered))
     for sample in (sample for samples in rounds for sample in samples):
         assert isinstance(sample, Sample)
         instrument, labels, value, suffix = sample
@@ -254,6 +259,7 @@ def test_samples_are_samples_at_any_time(component: Component, bench: Bench) -> 
         assert re.fullmatch(r"(otelcol|spansieve)_[a-z0-9_]+", instrument.name)
         assert not instrument.name.endswith("_total"), "the page adds it where it is wanted"
         assert instrument.description.endswith(".")
+        assert instrument in documented, "its reference page lists it"
         assert all(isinstance(text, str) for label in labels for text in label)
         assert isinstance(value, int | float)
         if instrument.kind != "gauge":

@@ -112,20 +112,6 @@ def test_second_signal_ends_at_once_with_1(outside: Outside, journal: list[str])
     assert [1] == codes
 
 
-def test_echo_of_a_signal_is_not_a_second_one(outside: Outside, journal: list[str]) -> None:
-    """Some supervisors send a signal to the process and to its group."""
-    codes: list[int] = []
-
-    def script() -> None:
-        outside.wait_for("start in")
-        outside.send(signal.SIGTERM)
-        outside.send(signal.SIGTERM)
-
-    outside.does(script)
-    assert 0 == run(lambda: make_document(PIPELINES), end_now=codes.append)
-    assert [] == codes
-
-
 @pytest.mark.parametrize("levels", [("info", "error"), ("error", "info")])
 def test_reload_is_told_by_either_configuration(
     outside: Outside, capfd: pytest.CaptureFixture[str], levels: tuple[str, str]
