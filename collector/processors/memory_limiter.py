@@ -141,7 +141,7 @@ class _Watch:
             "Memory limiter configured",
             limit_mib=self.hard // _MIB,
             spike_limit_mib=(self.hard - self.soft) // _MIB,
-            check_interval=self._config.check_interval,
+            check_interval=float(self._config.check_interval),
         )
         self.check()
         self._timer = self._settings.loop.every(self._config.check_interval, self.check)
