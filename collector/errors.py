@@ -77,3 +77,9 @@ class MalformedInput(NativeError):
 
 class LimitExceeded(NativeError):
     """A stated limit of size, depth or count would be passed."""
+
+
+def reason_of(error: Exception) -> str:
+    """Return why a request had no answer, without the names of Python's types that error has in its text."""
+    cause = error.__cause__
+    return (cause.strerror or str(cause)) if isinstance(cause, OSError) else str(error)

@@ -17,7 +17,7 @@ import threading
 from collections.abc import Callable, Iterator
 
 from collector.component import Settings
-from collector.config.fields import option, section
+from collector.config.fields import option, section, unserved
 from collector.errors import ConsumeError, RetryableError
 from collector.exporterhelper.request import Request, Send, Sent
 from collector.exporterhelper.retry import RetryConfig, RetrySender
@@ -29,6 +29,7 @@ from collector.telemetry.instruments import Instrument, Sample
 _OK, _INTERNAL, _UNAVAILABLE = 0, 13, 14  # google.rpc.Code
 _DELAY_MAX_MS = 0xFFFFFFFF
 _POP_S = 3600.0  # close ends the wait; its length does not matter
+_OVERFLOW_PERIOD_S = 10.0
 _GRACE_S = 0.5  # after the deadline, for threads whose attempt has just been cut off
 
 
@@ -49,20 +50,24 @@ class QueueConfig:
         doc="Queue requests; false keeps each client waiting until its request is sent, and tells it the outcome;"
         " of the batches of a `batch` processor num_consumers are taken at once.",
     )
-    num_consumers: int = option(10, doc="Requests sent at once.", minimum=1)
-    queue_size: int = option(1000, doc="Capacity in units of sizer, requests being sent included.", minimum=1)
+    num_consumers: int = option(10, doc="Requests sent at once.")
+    queue_size: int = option(1000, doc="Capacity in units of sizer, requests being sent included.")
     sizer: Sizer = option(Sizer.REQUESTS, doc="Unit of queue_size: requests, items or bytes.")
     block_on_overflow: bool = option(False, doc="Wait for room in a full queue instead of refusing.")
     wait_for_result: bool = option(
         False, doc="Keep each client waiting until its request is sent, and tell it the outcome."
     )
-    storage: str | None = option(None, doc="Not supported yet.")
+    storage: Any = unserved("remove it to queue in memory")
     batch: Any = option(None, doc="Not supported yet.")
 
     def problems(self) -> Iterator[tuple[str, str]]:
-        """Yield (field, message) for what this build cannot do."""
-        if self.storage is not None:
-            yield "storage", "a persistent queue is not supported yet; remove it to queue in memory"
+        """Yield (field, message) for what is out of bounds or cannot be done yet."""
+        if self.num_consumers < 1:
+            yield "num_consumers", f"`num_consumers` must be positive, got {self.num_consumers}"
+        if not self.enabled:
+            return
+        if self.queue_size < 1:
+            yield "queue_size", f"`queue_size` must be positive, got {self.queue_size}"
         if self.batch is not None:
             yield "batch", "not supported yet; remove it and put the processor 'batch' into the pipeline"
 
@@ -167,6 +172,8 @@ class QueueSender:
         self._sent_bytes = 0
         self._uncompressed_bytes = 0
         self._rejected_items = 0
+        self._overflow_items = 0  # of those that found no room, how many are in the log
+        self._overflow_s = float("-inf")
 
     def set_encoding(self, encoding: str) -> None:
         """Compress with encoding what comes from now on."""
@@ -190,6 +197,7 @@ class QueueSender:
         if is_late:
             self._abort()
             self._join(_GRACE_S)
+        self._report_overflow(0.0)
         with self._lock:
             left = 0 if self._is_counted_out else int(self.consumer.stats().items)
             self._is_counted_out = True
@@ -286,7 +294,30 @@ class QueueSender:
             has_given_up = self._has_given_up
         if has_given_up or (left_s is not None and left_s <= 0):
             raise RetryableError("shutdown ran out of time")
-        return self._send(request, attempt_limit_s(self._timeout_s, left_s))
+        try:
+            return self._send(request, attempt_limit_s(self._timeout_s, left_s))
+        finally:
+            self._report_overflow(_OVERFLOW_PERIOD_S)
+
+    def _report_overflow(self, period_s: float) -> None:
+        """Log what found no room since the last time, at most once in period_s.
+
+        After each attempt, so that nobody need be woken for it: a full queue is one whose head is being sent.
+        """
+        with self._lock:
+            stats = self.consumer.stats()
+            items = int(stats.enqueue_failed_items) - self._overflow_items
+            now_s = self._clock()
+            if not items or now_s - self._overflow_s < period_s:
+                return
+            self._overflow_items += items
+            self._overflow_s = now_s
+        self._log.error(
+            "Exporting failed. Rejecting data.",
+            error="sending queue is full",
+            rejected_items=items,
+            queue_size=int(stats.capacity),
+        )
 
     def _report(self, request: Request, result: Sent | Exception) -> None:
         if isinstance(result, Sent):

@@ -43,7 +43,7 @@ class RetryConfig:
 
     def problems(self) -> Iterator[tuple[str, str]]:
         """Yield (field, message) for each rule that the values break together."""
-        if not self.enabled or not self.max_elapsed_time:
+        if not self.max_elapsed_time:
             return
         for other in ("initial_interval", "max_interval"):
             if self.max_elapsed_time < getattr(self, other):

@@ -22,6 +22,7 @@ from collector.exporterhelper.compression import Recoder, native_level
 from collector.exporterhelper.queue import QueueSender
 from collector.exporterhelper.request import Request, Sent
 from collector.exporterhelper.timeout import TIMEOUT_DOC
+from collector.exporterhelper.tls import TLS
 from collector.ids import Signal
 from collector.lean import NamedTuple
 from collector.native.client import Client, ExportResult
@@ -39,6 +40,8 @@ _CODE_NAMES = (
 )  # fmt: skip
 # CANCELLED, DEADLINE_EXCEEDED, ABORTED, OUT_OF_RANGE, UNAVAILABLE, DATA_LOSS
 _RETRYABLE = frozenset({1, 4, 10, 11, 14, 15})
+
+_BALANCERS = ("", "round_robin", "pick_first", "weighted_round_robin", "least_request_experimental")
 
 
 class Compression(enum.StrEnum):
@@ -62,13 +65,6 @@ _FALLBACKS = {
     Compression.GZIP: (Compression.NONE,),
     Compression.NONE: (),
 }
-
-
-@section
-class TLS:
-    """The `tls` section."""
-
-    insecure: bool = option(False, doc="Send in plain text. The only supported value for now is true.")
 
 
 @section
@@ -127,15 +123,19 @@ class Config(ClientConfig):
     compression: Compression = option(
         Compression.ZSTD,
         doc="none, gzip, zstd or snappy; a server that does not know it is sent gzip, then none.",
+        synonyms={"": "none"},
     )
     timeout: Duration = option(Duration(5.0), doc=TIMEOUT_DOC, minimum=0)
     tls: TLS = option(factory=TLS, doc="Transport security.")
+    user_agent: str = option("", doc="Name under which requests are sent; empty for that of spansieve.")
     authority: str = option("", doc="Value of :authority; empty for the endpoint.")
     keepalive: Keepalive = option(factory=Keepalive, doc="Accepted for compatibility.")
     wait_for_ready: bool = option(
         False, doc="Accepted for compatibility: each attempt connects anew, retry_on_failure repeats it."
     )
-    balancer_name: str = option("", doc="Accepted for compatibility: each call takes any free connection.")
+    balancer_name: str = option(
+        "round_robin", doc="Accepted for compatibility: each call takes any free connection."
+    )
 
     def problems(self) -> Iterator[tuple[str, str]]:
         """Yield (field, message) for each rule that the values break."""
@@ -150,6 +150,8 @@ class Config(ClientConfig):
             yield "endpoint", "TLS is not supported yet: use http:// or host:port with tls.insecure: true"
         elif not self.tls.insecure and not self.endpoint.startswith(("http://", "unix:")):
             yield "tls", "TLS is not supported yet: set tls.insecure: true"
+        if self.balancer_name not in _BALANCERS:
+            yield "balancer_name", f"invalid balancer_name: {self.balancer_name}"
         yield from self.client_problems(self.compression)
 
 
@@ -189,7 +191,7 @@ class OtlpGrpc:
             host,
             port,
             authority=config.authority,
-            user_agent=f"spansieve/{__version__}",
+            user_agent=config.user_agent or f"spansieve/{__version__}",
             headers=config.headers,
             max_connections=config.sending_queue.num_consumers,
         )

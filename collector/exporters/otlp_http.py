@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import enum
 import json
+import re
 import time
 from collections.abc import Iterator, Mapping
 
 from collector import __version__
 from collector.component import Factory, Settings, Stability
-from collector.config.fields import Duration, option, section
-from collector.errors import ConsumeError, MalformedInput, PermanentError, RetryableError
+from collector.config.fields import Duration, option, section, unserved
+from collector.errors import ConsumeError, MalformedInput, PermanentError, RetryableError, reason_of
 from collector.exporterhelper.client import ClientConfig
 from collector.exporterhelper.compression import Recoder, native_level
 from collector.exporterhelper.queue import QueueSender
 from collector.exporterhelper.request import Request, Sent
 from collector.exporterhelper.timeout import TIMEOUT_DOC
+from collector.exporterhelper.tls import TLS
 from collector.ids import Signal
 from collector.lean import Any
 from collector.native import codec
@@ -34,6 +36,7 @@ _HAS_RETRY_AFTER = frozenset({429, 503})
 # HTTP status -> google.rpc.Code, for a client that waits for the outcome; what is not listed is UNKNOWN.
 _CODES = {400: 3, 401: 16, 403: 7, 404: 12, 429: 8, 502: 14, 503: 14, 504: 14}
 _UNKNOWN = 2
+_HAS_PORT = re.compile(r":[0-9]{1,6}\Z", re.ASCII)
 _REJECTED_KEYS = ("rejectedSpans", "rejectedDataPoints", "rejectedLogRecords")
 # What reading JSON that is not as expected can raise: no JSON, other types, Infinity, 64 KiB of brackets.
 _UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
@@ -66,10 +69,13 @@ class Compression(enum.StrEnum):
 
 
 @section
-class TLS:
-    """The `tls` section."""
+class Keepalive:
+    """The `keepalive` section: accepted; each consumer of the queue keeps its connection."""
 
-    insecure: bool = option(False, doc="Accepted for compatibility: the scheme of the endpoint decides.")
+    enabled: bool = option(True, doc="Accepted for compatibility.")
+    idle_conn_timeout: Duration = option(Duration(90.0), doc="Accepted for compatibility.")
+    max_idle_conns: int = option(100, doc="Accepted for compatibility.")
+    max_idle_conns_per_host: int = option(0, doc="Accepted for compatibility.")
 
 
 @section
@@ -80,13 +86,25 @@ class Config(ClientConfig):
     traces_endpoint: str = option("", doc="Whole URL for traces, used as it is.")
     metrics_endpoint: str = option("", doc="Whole URL for metrics, used as it is.")
     logs_endpoint: str = option("", doc="Whole URL for logs, used as it is.")
+    profiles_endpoint: str = option("", doc="Accepted for compatibility: there are no profiles.")
     encoding: Encoding = option(Encoding.PROTO, doc="proto or json.")
     compression: Compression = option(
         Compression.GZIP,
         doc="none, gzip, zstd, snappy, x-snappy-framed, lz4, zlib or deflate (both RFC 1950).",
+        synonyms={"": "none"},
     )
     timeout: Duration = option(Duration(30.0), doc=TIMEOUT_DOC, minimum=0)
     tls: TLS = option(factory=TLS, doc="Transport security.")
+    keepalive: Keepalive = option(factory=Keepalive, doc="Accepted for compatibility.")
+    max_conns_per_host: int = option(
+        0, doc="Accepted for compatibility: there are at most as many as consumers of the queue."
+    )
+    disable_keep_alives: bool = option(False, doc="Accepted for compatibility: connections are kept.")
+    force_attempt_http2: bool = option(True, doc="Accepted for compatibility: requests are HTTP/1.1.")
+    http2_read_idle_timeout: Duration = option(Duration(0.0), doc="Accepted for compatibility: see above.")
+    http2_ping_timeout: Duration = option(Duration(0.0), doc="Accepted for compatibility: see above.")
+    proxy_url: Any = unserved("name the backend itself")
+    cookies: Any = unserved()
 
     def url(self, signal: Signal) -> str:
         """Return where requests of signal go; empty when no endpoint is set for it."""
@@ -102,7 +120,7 @@ class Config(ClientConfig):
         for field, url in urls:
             if url.startswith("https://"):
                 yield field, "TLS is not supported yet: use http://"
-            elif not url.startswith("http://") or not url.removeprefix("http://").strip("/"):
+            elif not _is_url(url):
                 yield field, f"expected a URL such as 'http://localhost:4318', got {url!r}"
         yield from self.client_problems(self.compression)
 
@@ -110,6 +128,16 @@ class Config(ClientConfig):
         """Yield what is missing when a pipeline of signal ends here."""
         if not self.url(signal):
             yield "endpoint", f"either endpoint or {signal.value}_endpoint must be set"
+
+
+def _is_url(url: str) -> bool:
+    """Tell whether requests can be made to url."""
+    authority = url.removeprefix("http://").partition("/")[0].partition("?")[0].rpartition("@")[2]
+    if not url.startswith("http://") or not url.isprintable() or " " in url:
+        return False
+    host, _, port = authority.rpartition(":") if _HAS_PORT.search(authority) else (authority, "", "80")
+    is_v6 = host.startswith("[") and host.endswith("]") and ":" in host
+    return bool(host) and (is_v6 or not set(host) & set(":[]")) and int(port) < 65536
 
 
 def parse_retry_after_s(value: str | None, now_unix_s: float) -> float | None:
@@ -226,7 +254,7 @@ class OtlpHttp:
             )
         except urllib3.exceptions.HTTPError as error:
             raise RetryableError(
-                f'failed to make an HTTP request: Post "{self._url}": {_reason(error)}'
+                f'failed to make an HTTP request: Post "{self._url}": {reason_of(error)}'
             ) from error
         content_type = response.headers.get("content-type", "")
         answer = _read_bounded(response)
@@ -285,12 +313,6 @@ def _read_bounded(response: Any) -> bytes:
     else:
         response.close()
     return body
-
-
-def _reason(error: Exception) -> str:
-    """Return why a request had no answer, without the names of Python's types that error has in its text."""
-    cause = error.__cause__
-    return (cause.strerror or str(cause)) if isinstance(cause, OSError) else str(error)
 
 
 factory = Factory(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
 
-from collector import __version__
 from collector.component import AdminRequest, AdminResponse, AdminServer, Settings
 from collector.lean import TYPE_CHECKING, NamedTuple
+from collector.service.identity import attributes
 from collector.telemetry import page
 from collector.telemetry.instruments import Sample
 
@@ -36,13 +36,7 @@ def make_page(telemetry: Telemetry, instance_id: str) -> Page | None:
     prometheus = telemetry.metrics.prometheus
     if prometheus is None:
         return None
-    target = {
-        "service.name": "spansieve",
-        "service.version": __version__,
-        "service.instance.id": instance_id,
-        **telemetry.resource,
-    }
-    target = {name: str(value) for name, value in target.items() if value is not None}
+    target = attributes(instance_id, telemetry.resource)
     patterns = prometheus.with_resource_constant_labels
     constant = {
         name: value

@@ -38,6 +38,10 @@ class Log:
         """Return a logger that adds fields to each record."""
         return Log(self._logger, **{**self._fields, **fields})
 
+    def unbind(self, *names: str) -> Log:
+        """Return a logger that adds the same fields but for these."""
+        return Log(self._logger, **{name: value for name, value in self._fields.items() if name not in names})
+
     def debug(self, event: str, **fields: Any) -> None:
         """Say what only a developer wants to know."""
         self._write(logging.DEBUG, event, fields)
@@ -53,6 +57,10 @@ class Log:
     def error(self, event: str, **fields: Any) -> None:
         """Say what lost data or stopped something."""
         self._write(logging.ERROR, event, fields)
+
+    def shows_info(self) -> bool:
+        """Tell whether what `info` says is written."""
+        return self._logger.isEnabledFor(logging.INFO)
 
     def _write(self, level: int, event: str, fields: dict[str, Any]) -> None:
         if self._logger.isEnabledFor(level):
@@ -197,7 +205,7 @@ def _open(path: str) -> logging.Handler:
 
 def _level_number(level: str) -> int:
     for number, name in _LEVELS.items():
-        if name == level.lower():
+        if name == level:
             return number
     return logging.CRITICAL
 

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from collector.config.decode import decode
 from collector.config.fields import Duration
-from collector.errors import PermanentError, Refused, RetryableError
+from collector.errors import ConfigError, PermanentError, Refused, RetryableError
 from collector.exporterhelper.queue import QueueConfig, QueueSender, Sizer
 from collector.exporterhelper.request import Request, Sent
 from collector.exporterhelper.retry import RetryConfig
@@ -182,6 +183,28 @@ def test_full_queue_refuses_and_counts() -> None:
     assert made.value("sent_spans") == 2
 
 
+def test_what_found_no_room_is_logged_seldom_and_all_of_it() -> None:
+    """Once with the next attempt, then not for a while, and what is left at shutdown."""
+    event = "Exporting failed. Rejecting data."
+    made = Scene(queue=QueueConfig(num_consumers=1, queue_size=2))
+    made.push(traces(1), traces(1))
+    with pytest.raises(Refused):
+        made.push(traces(5))
+    made.sender.start()
+    wait_until(lambda: made.value("sent_spans") == 2)
+    expected = {"error": "sending queue is full", "rejected_items": 5, "queue_size": 2}
+    assert made.recorder.fields(event) == expected
+    made.backend.open.clear()
+    made.push(traces(1), traces(1))
+    with pytest.raises(Refused):
+        made.push(traces(7))
+    made.backend.open.set()
+    wait_until(lambda: made.value("sent_spans") == 4)
+    assert 1 == made.recorder.events().count(event)
+    made.sender.shutdown(5)
+    assert 2 == made.recorder.events().count(event)
+
+
 def test_queue_size_is_in_units_of_the_sizer() -> None:
     """sizer: items counts items."""
     made = Scene(queue=QueueConfig(queue_size=10, sizer=Sizer.ITEMS))
@@ -310,9 +333,17 @@ def test_attempts_are_limited_by_timeout_and_shutdown(
 
 
 def test_refuses_what_it_cannot_do() -> None:
-    """storage and batch are problems with a way out, not silence."""
-    config = QueueConfig(storage="file_storage", batch={})
-    assert [field for field, _ in config.problems()] == ["storage", "batch"]
+    """storage and batch are problems with a way out, not silence; so are sizes that hold nothing."""
+
+    def problems(**values: object) -> list[str]:
+        with pytest.raises(ConfigError) as caught:
+            decode(QueueConfig, values, "q")
+        return [problem.path for problem in caught.value.problems]
+
+    assert problems(storage="file_storage") == ["q::storage"]
+    assert problems(batch={}) == ["q::batch"]
+    assert problems(queue_size=0, num_consumers=-1) == ["q::num_consumers", "q::queue_size"]
+    assert decode(QueueConfig, {"enabled": False, "queue_size": 0, "batch": {}}, "q").enabled is False
     assert list(QueueConfig().problems()) == []
 
 

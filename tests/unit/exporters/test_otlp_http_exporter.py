@@ -355,7 +355,12 @@ def test_signal_without_an_endpoint_is_told() -> None:
             ),
             ["compression_params"],
         ),
-        (Config(endpoint="http://b", auth={"authenticator": "a"}), ["auth"]),
+        (Config(endpoint="http://b c"), ["endpoint"]),
+        (Config(endpoint="http://[::1"), ["endpoint"]),
+        (Config(endpoint="http://::1:4318"), ["endpoint"]),
+        (Config(endpoint="http://b:70000"), ["endpoint"]),
+        (Config(endpoint="http://[::1]:4318/base?x=1"), []),
+        (Config(endpoint="http://user:word@b:4318"), []),
     ],
 )
 def test_problems_name_the_key(config: Config, fields: list[str]) -> None:
