@@ -259,7 +259,6 @@ static void on_peer(sink *s, peer *p, uint32_t events) {
         }
         if (n > 0) {
             s->counts.wire_bytes += (uint64_t)n;
-            c->active_ns = s->scratch.now_ns;
             p->is_closing = p->is_closing || !c->protocol->receive(c, s->input, (size_t)n);
         }
     }

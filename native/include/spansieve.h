@@ -490,7 +490,7 @@ typedef struct ss_request {
     ss_payload payload;
     const uint8_t *bytes;
     size_t length;
-    ss_encoding encoding; /* that it came in */
+    ss_encoding encoding;        /* that it came in */
     const ss_reply_route *route; /* NULL: accept returns when the answer is known */
 } ss_request;
 
