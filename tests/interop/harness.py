@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from signal import SIGHUP
+from signal import SIGHUP, SIGSTOP
 from typing import Any, NamedTuple, Self
 
 import yaml
@@ -128,6 +128,10 @@ class Process:
         """End it on the spot."""
         self._process.kill()
         self.stop()
+
+    def suspend(self) -> None:
+        """Let it do nothing from now on: what is sent to it stays unread."""
+        self._process.send_signal(SIGSTOP)
 
     def reload(self, config: Config) -> None:
         """Let it take another configuration, without an end."""

@@ -74,7 +74,9 @@ LANGUAGES = {
             tools=("java", "javac", "mvn"),
             manifest=("pom.xml",),
             source="Program.java",
-            fetch=(("mvn", "--batch-mode", "--quiet", "dependency:copy-dependencies", "-DoutputDirectory=lib"),),
+            fetch=(
+                ("mvn", "--batch-mode", "--quiet", "dependency:copy-dependencies", "-DoutputDirectory=lib"),
+            ),
             compile=(("javac", "-cp", "lib/*", "-d", "classes", "Program.java"),),
             run=("java", "-cp", "classes:lib/*", "Program"),
         ),
@@ -124,7 +126,9 @@ def build(name: str) -> Path:
         for file in files:
             shutil.copy(_HERE / name / file, folder)
         for command in commands:
-            done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=_BUILD_S)
+            done = subprocess.run(
+                command, cwd=folder, capture_output=True, check=False, text=True, timeout=_BUILD_S
+            )
             assert done.returncode == 0, f"{' '.join(command)}:\n{done.stdout}{done.stderr}"
         stamp.write_text(key)
     return folder
@@ -151,7 +155,7 @@ class Program:
         self._process = subprocess.Popen(
             command,
             cwd=folder,
-            env={**kept, **environment},
+            env={"LC_ALL": "C.UTF-8", **kept, **environment},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -9,6 +9,9 @@ of each instrument.
 
 from __future__ import annotations
 
+import bisect
+import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -16,6 +19,8 @@ from google.protobuf.json_format import MessageToDict
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, ArrayValue, KeyValue, KeyValueList
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 from opentelemetry.proto.metrics.v1.metrics_pb2 import (
+    ExponentialHistogram,
+    ExponentialHistogramDataPoint,
     Gauge,
     Histogram,
     HistogramDataPoint,
@@ -29,6 +34,7 @@ from collector.ids import Signal
 from tests.support import otlp
 
 SCOPE = ("interop", "1.2.3")
+DELTA, CUMULATIVE = 1, 2
 BASE = 1_700_000_000_000_000_000
 BOUNDS = [0, 5, 10, 25, 50, 75, 100, 250, 500, 750, 1000, 2500, 5000, 7500, 10000]
 """Of a histogram, where the user has not said otherwise."""
@@ -56,6 +62,11 @@ def _attributes(values: Mapping[str, Any]) -> list[KeyValue]:
 
 def _status(i: int) -> Status:
     return [Status(code=1), Status(code=2, message=f"failed {i}"), Status()][i % 3]
+
+
+def _id(text: str) -> bytes:
+    """Return an id; of zeros, which is none, with tracing off."""
+    return bytes.fromhex(text) if text.strip("0") else b""
 
 
 def spans(made: Made) -> dict[str, Plain]:
@@ -118,8 +129,8 @@ def records(made: Made) -> dict[str, Plain]:
         record = LogRecord(
             time_unix_nano=start + 4000,
             observed_time_unix_nano=start + 5000,
-            trace_id=bytes.fromhex(trace_id),
-            span_id=bytes.fromhex(root_id),
+            trace_id=_id(trace_id),
+            span_id=_id(root_id),
             severity_number=9 if is_even else 17,
             severity_text="INFO" if is_even else "ERROR",
             body=_value(text if is_even else structured),
@@ -130,42 +141,43 @@ def records(made: Made) -> dict[str, Plain]:
     return expected
 
 
-def metrics(rounds: int) -> dict[str, Plain]:
-    """Return the metrics at the end by name, less the times of their points."""
+def metrics(
+    rounds: int, *, temporality: int = CUMULATIVE, scales: Sequence[int] | None = None
+) -> dict[str, Plain]:
+    """Return the metrics at the end by name, less the times of their points.
+
+    Args:
+        temporality: of sums that only grow, and of histograms.
+        scales: of the exponential histogram's points, by path; None for explicit bounds.
+    """
     by_path = {"/even": range(0, rounds, 2), "/odd": range(1, rounds, 2)}
     paths = {path: members for path, members in by_path.items() if members}
-    n_even, n_odd = len(by_path["/even"]), len(by_path["/odd"])
+    requests = [_point(sum(i + 1 for i in members), path=path) for path, members in paths.items()]
+    busy = [_point(0.5 * len(members), path=path) for path, members in paths.items()]
+    active = [_point(3 * len(by_path["/even"]) - len(by_path["/odd"]))]
+    latency = {path: [i * 1.5 for i in members] for path, members in paths.items()}
+    growing = {"aggregation_temporality": temporality, "is_monotonic": True}
+    if scales is None:
+        points = [_histogram(path, values) for path, values in latency.items()]
+        histogram = {"histogram": Histogram(data_points=points, aggregation_temporality=temporality)}
+    else:
+        points = [_exponential(*item, scale) for item, scale in zip(latency.items(), scales, strict=True)]
+        histogram = {
+            "exponential_histogram": ExponentialHistogram(
+                data_points=points, aggregation_temporality=temporality
+            )
+        }
     expected = [
         Metric(
-            name="requests",
-            unit="1",
-            description="Requests served",
-            sum=_sum(_point(sum(i + 1 for i in members), path=path) for path, members in paths.items()),
+            name="requests", unit="1", description="Requests served", sum=Sum(data_points=requests, **growing)
         ),
-        Metric(
-            name="busy",
-            unit="s",
-            sum=_sum(_point(0.5 * len(members), path=path) for path, members in paths.items()),
-        ),
-        Metric(name="active", sum=_sum([_point(3 * n_even - n_odd)], is_monotonic=False)),
-        Metric(
-            name="latency",
-            unit="ms",
-            histogram=Histogram(
-                aggregation_temporality=2,
-                data_points=[
-                    _histogram([i * 1.5 for i in members], path) for path, members in paths.items()
-                ],
-            ),
-        ),
+        Metric(name="busy", unit="s", sum=Sum(data_points=busy, **growing)),
+        Metric(name="active", sum=Sum(data_points=active, aggregation_temporality=CUMULATIVE)),
+        Metric(name="latency", unit="ms", **histogram),
         Metric(name="temperature", unit="Cel", gauge=Gauge(data_points=[_point(rounds - 0.75)])),
-        Metric(name="observed", sum=_sum([_point(rounds, by="callback")])),
+        Metric(name="observed", sum=Sum(data_points=[_point(rounds, by="callback")], **growing)),
     ]
     return {metric.name: plain(metric) for metric in expected}
-
-
-def _sum(points: Iterable[NumberDataPoint], *, is_monotonic: bool = True) -> Sum:
-    return Sum(data_points=points, aggregation_temporality=2, is_monotonic=is_monotonic)
 
 
 def _point(value: float, **attributes: str) -> NumberDataPoint:
@@ -173,18 +185,36 @@ def _point(value: float, **attributes: str) -> NumberDataPoint:
     return NumberDataPoint(attributes=_attributes(attributes), **{field: value})
 
 
-def _histogram(values: list[float], path: str) -> HistogramDataPoint:
-    counts = [0] * (len(BOUNDS) + 1)
-    for value in values:
-        counts[sum(value > bound for bound in BOUNDS)] += 1
+def _summary(path: str, values: Sequence[float]) -> dict[str, Any]:
+    """Return what both kinds of histogram say of values."""
+    return {
+        "attributes": _attributes({"path": path}),
+        "count": len(values),
+        "sum": sum(values),
+        "min": min(values),
+        "max": max(values),
+    }
+
+
+def _histogram(path: str, values: Sequence[float]) -> HistogramDataPoint:
+    counts = Counter(bisect.bisect_left(BOUNDS, value) for value in values)
     return HistogramDataPoint(
-        attributes=_attributes({"path": path}),
-        count=len(values),
-        sum=sum(values),
-        min=min(values),
-        max=max(values),
+        **_summary(path, values),
         explicit_bounds=BOUNDS,
-        bucket_counts=counts,
+        bucket_counts=[counts[i] for i in range(len(BOUNDS) + 1)],
+    )
+
+
+def _exponential(path: str, values: Sequence[float], scale: int) -> ExponentialHistogramDataPoint:
+    # No value is a power of two, whose bucket rounding could move.
+    counts = Counter(math.ceil(math.log2(value) * 2.0**scale) - 1 for value in values if value)
+    first, last = min(counts), max(counts)
+    buckets = ExponentialHistogramDataPoint.Buckets(
+        offset=first, bucket_counts=[counts[i] for i in range(first, last + 1)]
+    )
+    zero_count = sum(not value for value in values)
+    return ExponentialHistogramDataPoint(
+        **_summary(path, values), scale=scale, zero_count=zero_count, positive=buckets
     )
 
 
@@ -196,7 +226,6 @@ _LEFT_OUT = {
     "exemplars",  # which measurements are kept is the SDK's choice
 }
 _TIMES_OF_POINTS = {"start_time_unix_nano", "time_unix_nano"}
-_MAPS = {"attributes", "values"}
 
 
 def plain(message: Any) -> Plain:
@@ -206,6 +235,9 @@ def plain(message: Any) -> Plain:
 
 
 def _tidy(message: Any) -> None:
+    if message.DESCRIPTOR.name == "Buckets":
+        while message.bucket_counts and not message.bucket_counts[-1]:
+            del message.bucket_counts[-1]
     for field, value in message.ListFields():
         is_time = field.name in _TIMES_OF_POINTS and message.DESCRIPTOR.name.endswith("DataPoint")
         if field.name in _LEFT_OUT or is_time:
@@ -221,7 +253,7 @@ def _tidy(message: Any) -> None:
                 value.sort(key=lambda point: str(point.attributes))
         else:
             _tidy(value)
-            if not value.ByteSize() and field.name in ("status", "resource"):
+            if not value.ByteSize() and field.name in ("status", "negative"):
                 message.ClearField(field.name)
 
 

@@ -147,8 +147,8 @@ public final class Program {
     latency.record(i * 1.5, path);
     temperature.set(i + 0.25);
     SpanContext rootContext = root.getSpanContext();
-    String ids = String.join("\",\"", rootContext.getTraceId(), rootContext.getSpanId(), step.getSpanContext().getSpanId());
-    made.add("[\"" + ids + "\"]");
+    String stepId = step.getSpanContext().getSpanId();
+    made.add("[\"" + String.join("\",\"", rootContext.getTraceId(), rootContext.getSpanId(), stepId) + "\"]");
     return rootContext;
   }
 }

@@ -20,7 +20,9 @@ seconds = meter.create_counter("busy", unit="s")
 active = meter.create_up_down_counter("active")
 latency = meter.create_histogram("latency", unit="ms")
 temperature = meter.create_gauge("temperature", unit="Cel")
-meter.create_observable_counter("observed", [lambda options: [metrics.Observation(ROUNDS, {"by": "callback"})]])
+meter.create_observable_counter(
+    "observed", [lambda options: [metrics.Observation(ROUNDS, {"by": "callback"})]]
+)
 
 
 def status(i):
@@ -77,7 +79,9 @@ def make_round(i, previous):
     active.add(3 if is_even else -1)
     latency.record(i * 1.5, path)
     temperature.set(i + 0.25)
-    made.append([f"{root.context.trace_id:032x}", f"{root.context.span_id:016x}", f"{step.context.span_id:016x}"])
+    made.append(
+        [f"{root.context.trace_id:032x}", f"{root.context.span_id:016x}", f"{step.context.span_id:016x}"]
+    )
     return root.context
 
 

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::time::{Duration, SystemTime};
 
 use opentelemetry::logs::{AnyValue, LogRecord, Logger, LoggerProvider, Severity};
-use opentelemetry::metrics::{Counter, Gauge, Histogram, MeterProvider, UpDownCounter};
+use opentelemetry::metrics::{Counter, Gauge, Histogram, UpDownCounter};
 use opentelemetry::trace::{
     Link, Span, SpanContext, SpanKind, Status, TraceContextExt, Tracer, TracerProvider,
 };
@@ -41,33 +41,50 @@ fn main() -> Result<(), Box<dyn Error>> {
     let runtime = tokio::runtime::Runtime::new()?;
     let _entered = runtime.enter();
 
-    let numbers: Vec<i64> = std::env::args().skip(1).map(|text| text.parse()).collect::<Result<_, _>>()?;
+    let numbers: Vec<i64> = std::env::args()
+        .skip(1)
+        .map(|text| text.parse())
+        .collect::<Result<_, _>>()?;
     let rounds = numbers[0];
 
-    let mut tracing = SdkTracerProvider::builder();
-    let mut metrics = SdkMeterProvider::builder();
-    let mut logging = SdkLoggerProvider::builder();
+    let mut tracing = SdkTracerProvider::default();
     if is_on("OTEL_TRACES_EXPORTER") {
-        tracing = tracing.with_batch_exporter(SpanExporter::builder().build()?);
+        tracing = SdkTracerProvider::builder()
+            .with_batch_exporter(SpanExporter::builder().build()?)
+            .build();
     }
+    let mut metrics = SdkMeterProvider::default();
     if is_on("OTEL_METRICS_EXPORTER") {
-        metrics = metrics.with_periodic_exporter(MetricExporter::builder().build()?);
+        metrics = SdkMeterProvider::builder()
+            .with_periodic_exporter(MetricExporter::builder().build()?)
+            .build();
+        opentelemetry::global::set_meter_provider(metrics.clone());
     }
+    let mut logging = SdkLoggerProvider::builder().build();
     if is_on("OTEL_LOGS_EXPORTER") {
-        logging = logging.with_batch_exporter(LogExporter::builder().build()?);
+        logging = SdkLoggerProvider::builder()
+            .with_batch_exporter(LogExporter::builder().build()?)
+            .build();
     }
-    let (tracing, metrics, logging) = (tracing.build(), metrics.build(), logging.build());
 
-    let scope = InstrumentationScope::builder("interop").with_version("1.2.3").build();
-    let meter = metrics.meter_with_scope(scope.clone());
+    let scope = InstrumentationScope::builder("interop")
+        .with_version("1.2.3")
+        .build();
+    let meter = opentelemetry::global::meter_with_scope(scope.clone());
     let _observed = meter
         .u64_observable_counter("observed")
-        .with_callback(move |observer| observer.observe(rounds as u64, &[KeyValue::new("by", "callback")]))
+        .with_callback(move |observer| {
+            observer.observe(rounds as u64, &[KeyValue::new("by", "callback")])
+        })
         .build();
     let mut program = Program {
         tracer: tracing.tracer_with_scope(scope.clone()),
         logger: logging.logger_with_scope(scope),
-        requests: meter.u64_counter("requests").with_unit("1").with_description("Requests served").build(),
+        requests: meter
+            .u64_counter("requests")
+            .with_unit("1")
+            .with_description("Requests served")
+            .build(),
         seconds: meter.f64_counter("busy").with_unit("s").build(),
         active: meter.i64_up_down_counter("active").build(),
         latency: meter.f64_histogram("latency").with_unit("ms").build(),
@@ -79,7 +96,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     for i in 0..rounds {
         if numbers.get(1) == Some(&i) {
             // What goes wrong is in the SDK's own log.
-            let _ = (tracing.force_flush(), metrics.force_flush(), logging.force_flush());
+            let _ = (
+                tracing.force_flush(),
+                metrics.force_flush(),
+                logging.force_flush(),
+            );
             println!("paused");
             std::io::stdin().read_line(&mut String::new())?;
         }
@@ -152,7 +173,11 @@ impl Program {
         record.set_observed_timestamp(at(5000));
         record.set_trace_context(ids.trace_id(), ids.span_id(), Some(ids.trace_flags()));
         record.set_event_name("done");
-        record.set_severity_number(if is_even { Severity::Info } else { Severity::Error });
+        record.set_severity_number(if is_even {
+            Severity::Info
+        } else {
+            Severity::Error
+        });
         record.set_severity_text(if is_even { "INFO" } else { "ERROR" });
         record.add_attribute("string", format!("log {i}"));
         record.add_attribute("int", i);
@@ -161,14 +186,21 @@ impl Program {
         record.set_body(if is_even { text.into() } else { body(text, i) });
         self.logger.emit(record);
 
-        let path = [KeyValue::new("path", if is_even { "/even" } else { "/odd" })];
+        let path = [KeyValue::new(
+            "path",
+            if is_even { "/even" } else { "/odd" },
+        )];
         self.requests.add(i as u64 + 1, &path);
         self.seconds.add(0.5, &path);
         self.active.add(if is_even { 3 } else { -1 }, &[]);
         self.latency.record(i as f64 * 1.5, &path);
         self.temperature.record(i as f64 + 0.25, &[]);
         let step_id = step.span_context().span_id();
-        self.made.push([ids.trace_id().to_string(), ids.span_id().to_string(), step_id.to_string()]);
+        self.made.push([
+            ids.trace_id().to_string(),
+            ids.span_id().to_string(),
+            step_id.to_string(),
+        ]);
         ids
     }
 }
