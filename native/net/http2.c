@@ -631,9 +631,6 @@ static bool tick(ss_connection *base) {
 
 static bool drain(ss_connection *base) {
     http2 *connection = (http2 *)base;
-    if (!connection->has_settings) {
-        return false;
-    }
     if (!connection->is_draining) {
         /* Requests on their way are still taken: the last word is said when the peer has answered the ping. */
         static const uint8_t opaque[8] = {'d', 'r', 'a', 'i', 'n', 0, 0, 0};
