@@ -19,21 +19,37 @@ _FRAME_HEADER = 9
 
 
 class Relay:
-    """Listens on a port of its own; `requests` is what was asked for, once the SDK is done."""
+    """Has a port of its own; `requests` is what was asked for, once the SDK is done.
 
-    def __init__(self, target: Address) -> None:
-        self._target = target
-        self._listening = socket.create_server(("127.0.0.1", 0))
+    Args:
+        is_open: whether it listens from the start; if not, connections are refused until `open`.
+
+    Attributes:
+        target: where the next connection leads.
+    """
+
+    def __init__(self, target: Address, *, is_open: bool = True) -> None:
+        self.target = target
+        self._listening = socket.socket()
+        self._listening.bind(("127.0.0.1", 0))
         self._streams: list[bytearray] = []
-        self._threads = [threading.Thread(target=self._accept)]
+        self._threads: list[threading.Thread] = []
+        if is_open:
+            self.open()
+
+    def open(self) -> None:
+        """Take connections from now on."""
+        self._listening.listen()
+        self._threads.append(threading.Thread(target=self._accept))
         self._threads[0].start()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        # close() alone would leave accept() waiting.
-        self._listening.shutdown(socket.SHUT_RDWR)
+        # close() alone would leave accept() waiting; nobody waits where `open` was never called.
+        with contextlib.suppress(OSError):
+            self._listening.shutdown(socket.SHUT_RDWR)
         self._listening.close()
         for thread in self._threads:
             thread.join()
@@ -56,7 +72,7 @@ class Relay:
         with contextlib.suppress(OSError):
             while True:
                 near, _ = self._listening.accept()
-                far = socket.create_connection(self._target)
+                far = socket.create_connection(self.target)
                 stream = bytearray()
                 self._streams.append(stream)
                 for source, sink, record in ((near, far, stream), (far, near, bytearray())):
