@@ -844,9 +844,6 @@ static bool tick(ss_connection *base) {
 
 static bool drain(ss_connection *base) {
     http2 *connection = (http2 *)base;
-    if (!connection->has_settings) {
-        return false;
-    }
     connection->is_stopping = true;
     start_drain(connection, "", stopped_patience_ns);
     wake_watchers(connection);

@@ -335,6 +335,17 @@ static void accept_from(ss_loop *loop, ss_listener *listener) {
     }
 }
 
+/* Whoever waits already is taken, whoever comes later refused by the system: in its queue they would wait for nobody.
+ * Never shutdown(): another server may listen on the same socket. */
+static void close_listeners(ss_loop *loop) {
+    watch_listeners(loop, EPOLL_CTL_DEL);
+    for (size_t i = 0; loop->peers && i < loop->n_listeners; i++) {
+        accept_from(loop, &loop->listeners[i]);
+        close(loop->listeners[i].config.fd);
+        loop->listeners[i].config.fd = -1;
+    }
+}
+
 /* ------------------------------------------------------------------ inbox */
 
 static void deliver_reply(ss_loop *loop, const letter *l) {
@@ -441,8 +452,8 @@ static void read_inbox(ss_loop *loop) {
         letter_free(l);
     }
     if (stop_ns && !loop->is_draining) {
+        close_listeners(loop);
         loop->is_draining = true;
-        watch_listeners(loop, EPOLL_CTL_DEL);
         for (size_t i = 0; i < loop->n_peers; i++) {
             if (loop->peers[i] != loop) {
                 ss_loop_stop(loop->peers[i], stop_ns); /* not before: they take what was dealt out to them */

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from signal import SIGHUP, SIGSTOP
 from typing import Any, NamedTuple, Self
 
 import yaml
@@ -93,11 +94,13 @@ def to_sink(ports: Ports, path: str = "", **keys: Any) -> dict[str, Any]:
 class Process:
     """One of the two, running."""
 
-    def __init__(self, side: str, config: Config, sink: int, folder: Path) -> None:
+    def __init__(
+        self, side: str, config: Config, sink: int, folder: Path, ports: Ports | None = None
+    ) -> None:
         self._path = folder / f"{side}.yaml"
         self.log: list[str] = []
         for attempt in range(_STARTS):
-            self._ports = Ports.find(sink)
+            self._ports = ports or Ports.find(sink)
             self._path.write_text(yaml.safe_dump(config(self._ports)))
             if self._start(SIDES[side]):
                 return
@@ -120,6 +123,20 @@ class Process:
     def http(self) -> Address:
         """Where HTTP is served."""
         return "127.0.0.1", self._ports.http
+
+    def kill(self) -> None:
+        """End it on the spot."""
+        self._process.kill()
+        self.stop()
+
+    def suspend(self) -> None:
+        """Let it do nothing from now on: what is sent to it stays unread."""
+        self._process.send_signal(SIGSTOP)
+
+    def reload(self, config: Config) -> None:
+        """Let it take another configuration, without an end."""
+        self._path.write_text(yaml.safe_dump(config(self._ports)))
+        self._process.send_signal(SIGHUP)
 
     def stop(self) -> None:
         """Let it send what it holds, and end it; safe twice."""
