@@ -102,10 +102,14 @@ class Prometheus:
     host: str = option("localhost", doc="Address to listen on.")
     port: int = option(8888, doc="Port to listen on; 0 takes a free one.", minimum=0, maximum=65535)
     without_scope_info: bool = option(
-        False, doc="Accepted for the Collector's sake; there are no such labels."
+        True, doc="Accepted for the Collector's sake; there are no such labels."
     )
-    without_units: bool = option(False, doc="Accepted for the Collector's sake; no name ends in its unit.")
-    without_type_suffix: bool = option(False, doc="Leave `_total` out of the names of counters.")
+    without_units: bool = option(
+        True, doc="Leave units out of the names of metrics; only together with without_type_suffix, as there."
+    )
+    without_type_suffix: bool = option(
+        True, doc="Leave `_total` out of the names of counters; only together with without_units, as there."
+    )
     with_resource_constant_labels: dict[str, tuple[str, ...]] = option(
         factory=dict, doc="Resource attributes that become labels of every series: `included`, `excluded`."
     )

@@ -220,7 +220,7 @@ class _Build:
     def _prometheus(self, metrics: MetricsSection) -> Prometheus | None:
         pulled: list[Prometheus | None] = []
         if metrics.readers is None:
-            pulled.append(Prometheus(without_scope_info=True, without_units=True, without_type_suffix=True))
+            pulled.append(Prometheus())
         for index, value in enumerate(metrics.readers or ()):
             from collector.config.readers import Reader
 

@@ -204,6 +204,7 @@ class OtlpGrpc:
             queue=config.sending_queue,
             retry=config.retry_on_failure,
             timeout_s=config.timeout,
+            destination=(("server_address", host), ("server_port", str(port))),
             abort=self._client.close,
         )
         self.consumer = self._queue.consumer

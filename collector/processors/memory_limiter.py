@@ -23,8 +23,8 @@ _MIB = 1 << 20
 _WORTHWHILE = 0.05  # a collection that frees less of the usage makes the next one wait longer
 _INTERVAL_STEP_S = 1.0  # what an interval of 0 is stretched to first
 _COUNTERS = (
-    ("accepted", 0, "Number of items let through by the memory limiter."),
-    ("refused", 1, "Number of items refused by the memory limiter."),
+    ("accepted", 0, "Number of {} successfully pushed into the next component in the pipeline."),
+    ("refused", 1, "Number of {} refused by the memory limiter."),
 )
 _UINT32_MAX = 0xFFFFFFFF
 
@@ -171,7 +171,8 @@ class MemoryLimiter:
         """Return the items let through and refused."""
         for verdict, index, text in _COUNTERS:
             name = f"otelcol_processor_memory_limiter_{verdict}_{self._items}"
-            yield Sample(Instrument(name, "counter", text), self._labels, self.op.counter(index))
+            description = text.format(self._items.replace("_", " "))
+            yield Sample(Instrument(name, "counter", description), self._labels, self.op.counter(index))
 
     def _collect(
         self, rss: int, limit: str, interval_s: float, shortest_s: float, longest_s: float
