@@ -6,6 +6,7 @@ import dataclasses
 import http.server
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -120,6 +121,15 @@ class Process:
     def http(self) -> Address:
         """Where HTTP is served."""
         return "127.0.0.1", self._ports.http
+
+    def terminate(self) -> None:
+        """Ask it to end, and do not wait."""
+        self._process.terminate()
+
+    def reload(self, config: Config) -> None:
+        """Give it another configuration and tell it, and do not wait."""
+        self._path.write_text(yaml.safe_dump(config(self._ports)))
+        self._process.send_signal(signal.SIGHUP)
 
     def stop(self) -> None:
         """Let it send what it holds, and end it; safe twice."""

@@ -6,6 +6,7 @@ import dataclasses
 import gzip
 import json
 import struct
+import zlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -232,10 +233,25 @@ def _http_cases() -> Iterator[tuple[str, bytes]]:
         )
         yield f"{size - MIB} over the limit, gzip", _encoded("gzip", gzip.compress(body))
         yield f"{size - MIB} over the limit, snappy", _encoded("snappy", bodies.snappy_block(body))
+        yield f"{size - MIB} over the limit, zstd", _encoded("zstd", bodies.zstd_frames(body))
+        yield f"{size - MIB} over the limit, zlib", _encoded("zlib", zlib.compress(body))
+        # The compressed body itself is beyond the limit; what it says is not.
+        yield f"{size - MIB} over the limit, gzip of noise", _encoded("gzip", _noise_to(size))
     yield "empty json", http_request("/v1/traces", b"", [JSON])
     for signal in Signal:
         for name, body in _protobuf_bodies(signal):
             yield f"{signal.value}: {name}", http_request(HTTP_PATHS[signal], body, [PROTOBUF])
+
+
+def _noise_to(size: int) -> bytes:
+    """Return a gzip body of this size of a request that is smaller: stored in blocks, and padded by empty ones."""
+    packer = zlib.compressobj(0, zlib.DEFLATED, 31)
+    packed = packer.compress(bodies.of_size(MIB - 200)) + packer.flush(zlib.Z_FULL_FLUSH)
+    tail = packer.flush()
+    empty_block = b"\0\0\0\xff\xff"
+    count, rest = divmod(size - len(packed) - len(tail), len(empty_block))
+    assert rest >= 0 and count >= 0
+    return packed + empty_block * count + tail
 
 
 def _protobuf_bodies(signal: Signal) -> Iterator[tuple[str, bytes]]:
@@ -365,6 +381,11 @@ def _grpc_cases() -> Iterator[tuple[str, list[tuple[str, str]], bytes]]:
     yield "without te", [pair for pair in call_headers(path) if pair[0] != "te"], good
     for timeout in ("10S", "1H", "100000000S", "x", "", "1", "1s", "0S", "-1S"):
         yield f"timeout {timeout!r}", [*call_headers(path), ("grpc-timeout", timeout)], good
+    for size in (MIB - 1, MIB, MIB + 1, 2 * MIB):
+        body = bodies.of_size(size)
+        for encoding, pack in {"": bytes, "gzip": gzip.compress, "zstd": bodies.zstd_frames}.items():
+            frame = grpc_frame(pack(body), flag=1 if encoding else 0)
+            yield f"{size - MIB} over the limit, {encoding or 'plain'}", call_headers(path, encoding), frame
     yield "accept-encoding", [*call_headers(path), ("grpc-accept-encoding", "br,gzip")], good
     for signal in Signal:
         for name, body in _protobuf_bodies(signal):
