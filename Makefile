@@ -17,7 +17,7 @@ C_FILES := $(shell find native tests bench -name '*.[ch]')
 NATIVE := $(shell find native proto -name '*.[ch]' -o -name CMakeLists.txt -o -name '*.py')
 PYTHON_FILES := collector deploy tests bench proto
 
-.PHONY: build demo test test-native test-python test-asan interop lint format bench fuzz clean
+.PHONY: build bench-tools demo test test-native test-python test-asan interop lint format bench fuzz clean
 
 demo: build
 	@$(BIN)/python -m deploy.demo --seconds $(SECONDS)
@@ -106,7 +106,7 @@ lint: build
 	@$(BIN)/interrogate --quiet collector deploy bench proto
 	@$(BIN)/interrogate --quiet --whitelist-regex '^test_' tests
 	@$(BIN)/clang-format --dry-run -Werror $(C_FILES)
-	@$(CMAKE) -B $(BUILD)/lint -DSPANSIEVE_WERROR=ON $(QUIETLY)
+	@$(CMAKE) -B $(BUILD)/lint -DSPANSIEVE_WERROR=ON -DSPANSIEVE_BENCH=ON $(QUIETLY)
 	@$(BIN)/cmake --build $(BUILD)/lint $(QUIETLY)
 
 format: build
@@ -115,6 +115,11 @@ format: build
 	@$(BIN)/clang-format -i $(C_FILES)
 
 # -------------------------------------------------------------------------------------------------------------- more
+
+# spansieve-load and spansieve-sink, in build/bench.
+bench-tools: build
+	@$(CMAKE) -B $(BUILD)/bench -DSPANSIEVE_BENCH=ON $(FLAGS-release) $(QUIETLY)
+	@$(BIN)/cmake --build $(BUILD)/bench --target bench_tools $(QUIETLY)
 
 bench: build
 	@$(BIN)/python -m bench

@@ -21,7 +21,7 @@ from collector.telemetry.logs import Log
 SAMPLING_PERCENTAGE = 10
 
 _CORPUS = Path(os.environ.get("SPANSIEVE_CORPUS", Path(__file__).parents[2] / "shared" / "corpus"))
-_CAPTURES = _CORPUS / "splunk+stef" / "benchmarks" / "testdata"
+CAPTURES = _CORPUS / "splunk+stef" / "benchmarks" / "testdata"
 _SEARCHED_SPANS = 20_000
 
 
@@ -69,7 +69,7 @@ _KERNEL_BODIES = 4
 
 def load() -> Bodies:
     """Return the bodies of this machine."""
-    hipstershop, astronomy = (_CAPTURES / f"{name}-oteltraces.zst" for name in ("hipstershop", "astronomy"))
+    hipstershop, astronomy = (CAPTURES / f"{name}-oteltraces.zst" for name in ("hipstershop", "astronomy"))
     is_real = hipstershop.exists() and astronomy.exists()
     if is_real:
         request = next(read_capture(hipstershop))
@@ -165,8 +165,9 @@ def _settings(component: str, runtime: Runtime) -> Settings:
 
 
 # What generated requests are made of: the shape of a small shop on Kubernetes.
-_SERVICES = ("frontend", "checkout", "cart", "catalog", "currency", "payment", "shipping", "email", "ads")
-_METHODS = (
+START_NS = 1_700_000_000_000_000_000
+SERVICES = ("frontend", "checkout", "cart", "catalog", "currency", "payment", "shipping", "email", "ads")
+METHODS = (
     "GetProduct",
     "ListProducts",
     "Convert",
@@ -185,10 +186,10 @@ def generate(n_spans: int, seed: int) -> bytes:
 
     chance = random.Random(seed)
     request = ExportTraceServiceRequest()
-    now_ns = 1_700_000_000_000_000_000 + seed * 1_000_000_000
+    now_ns = START_NS + seed * 1_000_000_000
     while n_spans:
         n_in_resource = min(n_spans, chance.choice(_SPANS_OF_A_RESOURCE))
-        service = chance.choice(_SERVICES)
+        service = chance.choice(SERVICES)
         spans = _add_resource(request, service, chance)
         for _ in range(n_in_resource):
             now_ns += chance.randrange(2_000_000)
@@ -218,7 +219,7 @@ def _add_resource(request: Any, service: str, chance: random.Random) -> Any:
         "host.arch": "amd64",
         "os.type": "linux",
     }
-    _set_attributes(resource_spans.resource, texts, {})
+    set_attributes(resource_spans.resource, texts, {})
     scope_spans = resource_spans.scope_spans.add()
     scope_spans.scope.name = "go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
     scope_spans.scope.version = "semver:0.42.0"
@@ -226,7 +227,7 @@ def _add_resource(request: Any, service: str, chance: random.Random) -> Any:
 
 
 def _fill_span(span: Any, service: str, start_ns: int, chance: random.Random) -> None:
-    method = chance.choice(_METHODS)
+    method = chance.choice(METHODS)
     span.trace_id = chance.randbytes(16)
     span.span_id = chance.randbytes(8)
     span.parent_span_id = chance.randbytes(8)
@@ -236,10 +237,11 @@ def _fill_span(span: Any, service: str, start_ns: int, chance: random.Random) ->
     span.end_time_unix_nano = start_ns + int(chance.expovariate(1 / 2_000_000))
     texts = {"rpc.system": "grpc", "rpc.service": f"shop.{service}", "rpc.method": method}
     numbers = {"rpc.grpc.status_code": 0, "net.peer.port": chance.randrange(32768, 65536)}
-    _set_attributes(span, {**texts, "net.peer.ip": f"10.0.0.{chance.randrange(256)}"}, numbers)
+    set_attributes(span, {**texts, "net.peer.ip": f"10.0.0.{chance.randrange(256)}"}, numbers)
 
 
-def _set_attributes(owner: Any, texts: Mapping[str, str], numbers: Mapping[str, int]) -> None:
+def set_attributes(owner: Any, texts: Mapping[str, str], numbers: Mapping[str, int]) -> None:
+    """Add attributes to a span, a data point, a log record or a resource."""
     for key, text in texts.items():
         owner.attributes.add(key=key).value.string_value = text
     for key, number in numbers.items():

@@ -11,13 +11,12 @@ receivers last; shutdown goes the other way and drains within its deadline.
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from collector.ids import ComponentID, Signal
+from collector.lean import TYPE_CHECKING, Any, NamedTuple, Protocol, record
 
 if TYPE_CHECKING:
     import socket
@@ -112,7 +111,7 @@ class Serve(Protocol):
         """
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Settings:
     """What the service gives a component beside its configuration.
 
@@ -213,18 +212,19 @@ class PipelineWatcher(Component, Protocol):
         """Called when the collector begins to shut down."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Factory:
     """What a component module exports as `factory`.
 
     Attributes:
-        config: frozen dataclass of `option` fields; may have `problems(self)`, a generator of (field, message), and
+        config: a `section` of `option` fields; may have `problems(self)`, a generator of (field, message), and
             `problems_for(self, signal)` for what a pipeline of that signal needs.
         create: makes the component from its configuration and Settings.
         signals: what it can be used for.
         stability: shown by `spansieve components`.
         aliases: older names of the type, accepted with a warning.
         connects: of a connector, the pairs (signal it takes, signal it gives).
+        example: what may stand below its id, as YAML; for the reference page.
     """
 
     config: type[Any]
@@ -233,3 +233,4 @@ class Factory:
     stability: Stability
     aliases: tuple[str, ...] = ()
     connects: frozenset[tuple[Signal, Signal]] = frozenset()
+    example: str = ""

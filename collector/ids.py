@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import enum
 import re
-from typing import NamedTuple
 
 from collector.errors import CollectorError
+from collector.lean import NamedTuple
 
 _TYPE = re.compile(r"[a-zA-Z][0-9a-zA-Z_]{0,62}\Z")
 _NAME_MAX = 1024

@@ -10,10 +10,10 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
 
 from collector.errors import CollectorError
 from collector.ids import Kind
+from collector.lean import TYPE_CHECKING, NamedTuple, is_record
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -110,6 +110,9 @@ class Registry:
     @staticmethod
     def _load(type: str, entry_point: EntryPoint) -> Registered:
         try:
-            return Registered(type, entry_point.module, entry_point.load())
+            factory: Factory = entry_point.load()
+            if not is_record(factory.config):
+                raise Unavailable(f"its configuration {factory.config.__qualname__} is not made by `section`")
+            return Registered(type, entry_point.module, factory)
         except (ImportError, AttributeError) as error:
             raise Unavailable(str(error)) from error

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
-import types
-import typing
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from collector.config.fields import Duration
 from collector.config.load import load
+from collector.config.reference import Row, default_text, rows
+from collector.config.schema import components
 from collector.config.sections import ServiceSection
-from collector.config.values import format_duration
 from collector.ids import Kind
+from collector.native.sampler import SDK
 from collector.registry import Registry
 
 ROOT = Path(__file__).parents[1]
 READMES = [*sorted(ROOT.glob("[!.]*/README.md")), ROOT / "README.md"]
+PAGES = [*READMES, ROOT / "deploy" / "sampling.md"]
 CONFIGS = sorted((ROOT / "deploy").rglob("*.yaml"))
 
 
@@ -31,7 +29,7 @@ def blocks(path: Path, language: str) -> list[str]:
 
 EXAMPLES = [
     pytest.param(block, id=f"{path.parent.name}-{number}")
-    for path in READMES
+    for path in PAGES
     for number, block in enumerate(blocks(path, "yaml"))
 ]
 
@@ -48,7 +46,7 @@ def test_example_configuration_is_valid(example: str) -> None:
     assert () == load([f"yaml:{example}"], (), Registry()).warnings
 
 
-@pytest.mark.parametrize("path", READMES, ids=lambda path: path.parent.name)
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.parent.name)
 def test_links_lead_somewhere(path: Path) -> None:
     """Every relative link of a README names a file."""
     targets = re.findall(r"\]\((?!http)([^)#]+)", path.read_text())
@@ -68,52 +66,37 @@ def test_components_table_lists_all_components() -> None:
         for type in Registry().types(kind):
             signals = sorted(Registry().find(kind, type).factory.signals, key=lambda signal: signal.number)
             expected.append((kind.singular, type, ", ".join(signal.value for signal in signals)))
-    rows = re.findall(
+    listed = re.findall(
         r"^\| (\w+) \| `(\w+)` \| ([\w, ]*?) ?\|", (ROOT / "README.md").read_text(), re.MULTILINE
     )
-    assert sorted(expected) == sorted(rows)
+    assert sorted(expected) == sorted(listed)
 
 
 def test_keys_table_lists_the_keys_that_the_collector_lacks() -> None:
-    """The README's table has exactly our own keys, each with its default and description."""
+    """The README's table has exactly our own keys, each with its default and description, as the reference has them."""
     expected = [
-        f"| `service::{path}` | {default} | {doc} |" for path, default, doc in our_keys(ServiceSection)
+        f"| `service::{row.path}` | {default_text(row)} | {row.option.doc} |" for row in ours(ServiceSection)
     ]
-    for kind in Kind:
-        for type in Registry().types(kind):
-            keys = our_keys(Registry().find(kind, type).factory.config)
-            expected += [
-                f"| `{kind.value}::{type}::{path}` | {default} | {doc} |" for path, default, doc in keys
-            ]
-    rows = re.findall(r"^\| `\w+::.*$", (ROOT / "README.md").read_text(), re.MULTILINE)
-    assert sorted(expected) == sorted(rows)
+    for found in components(Registry()):
+        id = f"{found.kind.value}::{found.registered.type}"
+        expected += [
+            f"| `{id}::{row.path}` | {default_text(row)} | {row.option.doc} |"
+            for row in ours(found.registered.factory.config)
+        ]
+    listed = re.findall(r"^\| `\w+::.*$", (ROOT / "README.md").read_text(), re.MULTILINE)
+    assert sorted(expected) == sorted(listed)
 
 
-def our_keys(config: type[Any]) -> Iterator[tuple[str, str, str]]:
-    """Yield path, default and description of the options that are marked as ours, nested ones too."""
-    hints = typing.get_type_hints(config)
-    for field in dataclasses.fields(config):
-        option = field.metadata["option"]
-        if option.ours:
-            yield field.name, show(field.default, hints[field.name]), option.doc
-        for nested in nested_configs(hints[field.name]):
-            for path, default, doc in our_keys(nested):
-                yield f"{field.name}::{path}", default, doc
+def ours(config: type[Any]) -> list[Row]:
+    """Return the keys that are marked as ours, nested ones too."""
+    return [row for row in rows(config) if row.option.ours]
 
 
-def show(default: Any, hint: Any) -> str:
-    """Return a default as one would write it in YAML; a list by its items."""
-    if isinstance(default, tuple):
-        return ", ".join(show(item, None) for item in default)
-    if hint is Duration:
-        return f"`{format_duration(default)}`"
-    return f"`{str(default).lower() if isinstance(default, bool) else default}`"
-
-
-def nested_configs(hint: Any) -> list[type[Any]]:
-    """Return the configuration classes in an annotation."""
-    if dataclasses.is_dataclass(hint):
-        return [typing.cast("type[Any]", hint)]
-    if isinstance(hint, types.UnionType) or typing.get_origin(hint) in (tuple, dict):
-        return [config for part in typing.get_args(hint) for config in nested_configs(part)]
-    return []
+def test_sampling_page_names_every_sdk() -> None:
+    """The table of head samplers has a row for each `sdk`, names no other, and the versions that were asked."""
+    recorded = (ROOT / "tests" / "data" / "sampler" / "sdk_ratio.txt").read_text()
+    versions = set(re.findall(r"^[a-z]+ ([\d.]+)", recorded, re.MULTILINE))
+    page = (ROOT / "deploy" / "sampling.md").read_text()
+    assert [] == [version for version in versions if version not in page]
+    listed = re.findall(r"^\|[^|]*\| `(\w+)` \|", page, re.MULTILINE)
+    assert {sdk.name.lower() for sdk in SDK} == set(listed)

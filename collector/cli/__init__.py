@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import NamedTuple, NoReturn
+
+from collector.lean import NamedTuple, NoReturn
 
 
 class Options(NamedTuple):

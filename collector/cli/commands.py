@@ -84,6 +84,33 @@ def components(**_options: tuple[str, ...]) -> int:
     return run(Registry())
 
 
+@spansieve.command()
+@click.argument("component", required=False)
+@click.option("--output", metavar="DIR", help="Write all pages into this folder, or those of COMPONENT.")
+def docs(component: str | None, output: str | None) -> int:
+    """Print the reference page of a component.
+
+    COMPONENT is a type such as batch, or processors/batch where several kinds have it, or service. Without it the list
+    of all is printed.
+    """
+    from collector.cli.docs import docs as run
+    from collector.registry import Registry
+
+    return run(component, output, Registry())
+
+
+@spansieve.command()
+def schema() -> int:
+    """Print the JSON Schema of a configuration.
+
+    Editors complete and check a configuration by it.
+    """
+    from collector.cli.schema import schema as run
+    from collector.registry import Registry
+
+    return run(Registry())
+
+
 @spansieve.command("print-config")
 @_common
 @click.option("--format", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
 
 import yaml
 
 from collector import __version__
 from collector.config.sources import SCHEMES
 from collector.ids import Kind
+from collector.lean import Any
 from collector.registry import Registry, Unavailable, UnknownType
 
 

@@ -7,18 +7,17 @@ as `${env:ID}` gave the value. Null means the default. A field that Python canno
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 import math
 import types
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from collector.config.expand import UNKNOWN, Expanded, plain
 from collector.config.fields import Duration, Option, Secret
 from collector.config.syntax import join, resolve
 from collector.config.values import format_duration, nearest, parse_duration
 from collector.errors import ConfigError, Problem
+from collector.lean import MISSING, Any, NamedTuple, TypeVar, fields, is_any, is_record
 
 ConfigT = TypeVar("ConfigT")
 
@@ -44,20 +43,17 @@ class Key(NamedTuple):
 
 def keys_of(config_class: type[Any]) -> dict[str, Key]:
     """Return the keys of config_class in the order of their declaration."""
-    hints = get_type_hints(config_class)
     keys: dict[str, Key] = {}
-    for field in dataclasses.fields(config_class):
+    for field in fields(config_class):
         name = field.name.removesuffix("_")
-        required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-        option = field.metadata.get("option", _NO_OPTION)
-        keys[name] = Key(name, field.name, hints[field.name], option, required)
+        keys[name] = Key(name, field.name, field.type, field.metadata or _NO_OPTION, field.required)
     return keys
 
 
 def split_optional(annotation: Any) -> tuple[Any, bool]:
     """Return X and True for `X | None`, else annotation and False."""
-    if get_origin(annotation) in (types.UnionType, Union):
-        inner = [part for part in get_args(annotation) if part is not types.NoneType]
+    if isinstance(annotation, types.UnionType):
+        inner = [part for part in annotation.__args__ if part is not types.NoneType]
         if len(inner) == 1:
             return inner[0], True
     return annotation, False
@@ -113,7 +109,7 @@ class _Decoder:
             decoded = self._key(key, value, path)
             if decoded is _FAILED:
                 doubtful.add(key.name)
-            elif decoded is not dataclasses.MISSING:
+            elif decoded is not MISSING:
                 fields[key.field] = decoded
         if any(key.required and key.field not in fields for key in keys.values()):
             return _FAILED
@@ -135,7 +131,7 @@ class _Decoder:
                 return self.section(annotation, None, below)
             if key.required:
                 return self._fail(below, "is required")
-            return dataclasses.MISSING
+            return MISSING
         return self._value(annotation, key.option, value, below)
 
     def _value(self, annotation: Any, option: Option, value: Any, path: str) -> Any:
@@ -148,15 +144,15 @@ class _Decoder:
             return self._text(annotation, option, value, path)
         if isinstance(value, Expanded):
             value = value.value
-        if dataclasses.is_dataclass(annotation):
-            return self.section(annotation, value, path)  # type: ignore[arg-type]
-        if annotation is Any or annotation is object:
+        if is_record(annotation):
+            return self.section(annotation, value, path)
+        if is_any(annotation) or annotation is object:
             return plain(value)
-        origin = get_origin(annotation) or annotation
+        origin = getattr(annotation, "__origin__", annotation)
         if origin is tuple:
-            return self._list(get_args(annotation)[0], option, value, path)
+            return self._list(annotation.__args__[0], option, value, path)
         if origin is dict:
-            return self._map(get_args(annotation)[1], option, value, path)
+            return self._map(annotation.__args__[1], option, value, path)
         if annotation is bool:
             if not isinstance(value, bool):
                 return self._expected("true or false", value, path, _quotes_advice(value))
@@ -280,8 +276,8 @@ def _homes(config_class: type[Any], name: str, above: tuple[str, ...]) -> Iterat
         if key.name == name:
             yield "::".join(above)
         annotation, _ = split_optional(key.annotation)
-        if dataclasses.is_dataclass(annotation):
-            yield from _homes(annotation, name, (*above, key.name))  # type: ignore[arg-type]
+        if is_record(annotation):
+            yield from _homes(annotation, name, (*above, key.name))
 
 
 def _kind(value: Any) -> str:

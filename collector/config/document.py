@@ -6,10 +6,10 @@ Source: OpenTelemetry Collector, "Configuration" and "Internal telemetry", for k
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
 
 from collector.config.fields import Duration, option, section
 from collector.ids import ComponentID, InvalidID, Signal
+from collector.lean import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collector.component import Factory

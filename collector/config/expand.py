@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, NamedTuple
 
 from collector.config import syntax
 from collector.config.sources import SourceError, Text
 from collector.errors import Problem
+from collector.lean import Any, NamedTuple
 
 MAX_DEPTH = 150
 MAX_REFERENCES = 10_000

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
 
 from collector.config.decode import decode, describe
 from collector.config.document import (
@@ -25,6 +24,7 @@ from collector.config.syntax import join
 from collector.config.values import nearest
 from collector.errors import ConfigError, Problem
 from collector.ids import ComponentID, InvalidID, Kind
+from collector.lean import TYPE_CHECKING, Any
 from collector.registry import Unavailable, UnknownType
 
 if TYPE_CHECKING:

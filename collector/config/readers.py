@@ -6,10 +6,10 @@ Source: OpenTelemetry Collector, "Internal telemetry".
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from collector.config.document import Prometheus
 from collector.config.fields import option, section
+from collector.lean import Any
 
 
 @section

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
-from typing import Any, get_args, get_origin
 
 from collector.config.decode import keys_of, split_optional
 from collector.config.fields import Secret
 from collector.config.sections import ServiceSection
 from collector.errors import CollectorError
 from collector.ids import ComponentID, Kind
+from collector.lean import Any, is_any, is_record
 from collector.registry import Registry
 
 HIDDEN = "[REDACTED]"
@@ -59,19 +58,19 @@ def redact(annotation: Any, value: Any) -> Any:
     annotation, _ = split_optional(annotation)
     if value is None:
         return None
-    if annotation is Secret or annotation is Any:
+    if annotation is Secret or is_any(annotation):
         if isinstance(value, dict):
             return {key: redact(Secret, item) for key, item in value.items()}
         return [redact(Secret, item) for item in value] if isinstance(value, list) else HIDDEN
-    if dataclasses.is_dataclass(annotation) and isinstance(value, dict):
-        keys = keys_of(annotation)  # type: ignore[arg-type]
+    if is_record(annotation) and isinstance(value, dict):
+        keys = keys_of(annotation)
         return {
             name: redact(keys[name].annotation if name in keys else Secret, item)
             for name, item in value.items()
         }
-    origin = get_origin(annotation)
+    origin = getattr(annotation, "__origin__", None)
     if origin is tuple and isinstance(value, list):
-        return [redact(get_args(annotation)[0], item) for item in value]
+        return [redact(annotation.__args__[0], item) for item in value]
     if origin is dict and isinstance(value, dict):
-        return {key: redact(get_args(annotation)[1], item) for key, item in value.items()}
+        return {key: redact(annotation.__args__[1], item) for key, item in value.items()}
     return value

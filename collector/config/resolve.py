@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
 
 from collector.config.expand import Expander
 from collector.config.merge import merge
 from collector.config.sources import read, read_layer, read_set
 from collector.errors import ConfigError, Problem
+from collector.lean import Any, NamedTuple
 
 
 class Places:

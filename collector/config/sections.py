@@ -5,10 +5,9 @@ Source: OpenTelemetry Collector, "Configuration" and "Internal telemetry", for k
 
 from __future__ import annotations
 
-from typing import Any
-
 from collector.config.document import Logs
 from collector.config.fields import Duration, option, section
+from collector.lean import Any
 
 
 @section

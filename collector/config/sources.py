@@ -8,11 +8,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from typing import Any, NamedTuple
 
 from collector.config import syntax
 from collector.config.merge import merge
 from collector.errors import CollectorError, ConfigError, Problem
+from collector.lean import Any, NamedTuple
 
 SCHEMES = ("env", "file", "yaml")
 

@@ -11,9 +11,9 @@ import contextlib
 import math
 import re
 from collections.abc import Iterator
-from typing import Any, NamedTuple
 
 from collector.errors import CollectorError
+from collector.lean import Any, NamedTuple
 
 
 class _LazyPattern:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from collector.config.fields import Duration
+from collector.lean import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import socket

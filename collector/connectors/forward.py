@@ -6,11 +6,11 @@ Source: OpenTelemetry Collector, `forward` connector.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from collector.component import Factory, Settings, Stability
 from collector.config.fields import section
 from collector.ids import Signal
+from collector.lean import TYPE_CHECKING
 from collector.native.pipeline import join
 
 if TYPE_CHECKING:

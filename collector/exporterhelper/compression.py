@@ -1,4 +1,4 @@
-"""The `compression` and `compression_params` keys, and compressors that threads do not share.
+"""The `compression` and `compression_params` keys, and what compresses anew.
 
 Source: OpenTelemetry Collector, configcompression (names, levels, error texts).
 """
@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from typing import Any
 
 from collector.config.fields import option, section
-from collector.native.codec import Codec
+from collector.exporterhelper.request import Request
+from collector.lean import Any
+from collector.native.codec import Codec, Encoding
 
 _LEVELS = {"gzip": range(-1, 10), "zlib": range(-1, 10), "deflate": range(-1, 10), "zstd": range(-1, 23)}
 
@@ -21,7 +22,7 @@ class CompressionParams:
 
     level: int = option(
         0,
-        doc="gzip, zlib, deflate: 1 to 9; zstd: 1 to 22; 0 or -1 for the default (6; zstd 1 below 1 MiB, else 3).",
+        doc="gzip, zlib, deflate: 1 to 9; zstd: 1 to 22; 0 or -1 for the default (6; zstd 1, wider from 1 MiB on).",
     )
 
     def level_problems(self, compression: str) -> Iterator[tuple[str, str]]:
@@ -32,23 +33,33 @@ class CompressionParams:
             yield "compression_params", text
 
 
-class Compressor:
-    """Compresses in any thread, each with contexts of its own that are reused."""
+def native_level(params: CompressionParams, compression: str) -> int:
+    """Return the level that the data plane knows; 0 is the default of a compression, or its only one."""
+    return max(0, params.level) if compression in _LEVELS else 0
 
-    def __init__(self, params: CompressionParams) -> None:
-        self._level = max(0, params.level)
+
+class Recoder:
+    """Gives requests the compression that they are sent with, where the queue has given them another.
+
+    It may be used by several threads; each has contexts of its own.
+    """
+
+    def __init__(self) -> None:
         self._local = threading.local()
 
-    def compress(self, compression: str, data: Any) -> Any:
-        """Return data compressed, as a buffer.
+    def recode(self, request: Request, encoding: str, level: int = 0) -> Any:
+        """Return the message of request in encoding, as a buffer.
 
         Args:
-            compression: gzip, zstd, snappy, x-snappy-framed, zlib or deflate (both RFC 1950); none returns data itself.
-            data: any buffer.
+            encoding: a value of native.codec.Encoding.
+            level: 0 is the default.
         """
-        if compression == "none":
-            return data
+        if request.encoding == encoding:
+            return request.view
         if not hasattr(self._local, "codec"):
             self._local.codec = Codec()
-        encoding = "zlib" if compression == "deflate" else compression
-        return self._local.codec.compress(encoding, data, self._level if compression in _LEVELS else 0)
+        codec: Codec = self._local.codec
+        message = request.view
+        if request.encoding != Encoding.IDENTITY:
+            message = codec.decompress(request.encoding, message, request.size)
+        return message if encoding == Encoding.IDENTITY else codec.compress(encoding, message, level)

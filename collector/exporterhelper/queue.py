@@ -14,7 +14,6 @@ import contextlib
 import enum
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from collector.component import Settings
 from collector.config.fields import option, section
@@ -22,6 +21,7 @@ from collector.errors import ConsumeError, RetryableError
 from collector.exporterhelper.request import Request, Send, Sent
 from collector.exporterhelper.retry import RetryConfig, RetrySender
 from collector.exporterhelper.timeout import attempt_limit_s
+from collector.lean import Any
 from collector.native.pipeline import Queue, QueueItem
 from collector.telemetry.instruments import Instrument, Sample
 
@@ -112,6 +112,8 @@ class QueueSender:
         send: makes one attempt; called from num_consumers threads.
         timeout_s: of one attempt; 0 for none.
         destination: labels that say where send sends to.
+        encoding: what requests are compressed with on their way into the queue; a value of native.codec.Encoding.
+        level: of the compression; 0 is its default.
         abort: ends attempts in progress; called when shutdown is out of time.
         wait: waits so many seconds, True when shutdown ended it; for tests.
         random_unit: uniform in [0, 1); for tests.
@@ -126,6 +128,8 @@ class QueueSender:
         retry: RetryConfig,
         timeout_s: float,
         destination: tuple[tuple[str, str], ...] = (),
+        encoding: str = "identity",
+        level: int = 0,
         abort: Callable[[], None] = lambda: None,
         wait: Callable[[float], bool] | None = None,
         random_unit: Callable[[], float] | None = None,
@@ -152,6 +156,8 @@ class QueueSender:
             capacity=queue.queue_size if queue.enabled else queue.num_consumers,
             block_on_overflow=queue.enabled and queue.block_on_overflow,
         )
+        self._level = level
+        self.set_encoding(encoding)
         self._lock = threading.Lock()
         # guarded by _lock
         self._threads: list[threading.Thread] = []
@@ -164,6 +170,10 @@ class QueueSender:
         self._sent_bytes = 0
         self._uncompressed_bytes = 0
         self._rejected_items = 0
+
+    def set_encoding(self, encoding: str) -> None:
+        """Compress with encoding what comes from now on."""
+        self.consumer.set_compression(encoding, self._level)
 
     def start(self) -> None:
         """Start the first consumer thread."""
@@ -252,7 +262,7 @@ class QueueSender:
                 self._idle_threads += 1
 
     def _deliver(self, item: QueueItem) -> None:
-        request = Request(item.view, item.item_count)
+        request = Request(item.view, item.item_count, item.original_length, item.encoding)
         result: Sent | Exception
         try:
             result = self._retry.send(lambda: self._attempt(request))
@@ -260,14 +270,13 @@ class QueueSender:
             result = error
         # Free the place and count in one step: an item is either queued or counted, for everyone who looks.
         with self._lock:
-            size = len(request.view)
             self.consumer.done(item)
             if self._is_counted_out:
                 return
             if isinstance(result, Sent):
                 self._sent_items += request.item_count
                 self._sent_bytes += result.wire_bytes
-                self._uncompressed_bytes += size
+                self._uncompressed_bytes += request.size
                 self._rejected_items += result.rejected_items
             else:
                 self._failed_items += request.item_count

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+
+from collector.lean import Any, NamedTuple
 
 
 class Request(NamedTuple):
@@ -12,10 +13,14 @@ class Request(NamedTuple):
     Attributes:
         view: buffer over the message; valid while it is being sent.
         item_count: spans, data points or log records in it.
+        size: bytes of the message before compression.
+        encoding: what view is compressed with; a value of native.codec.Encoding.
     """
 
     view: Any
     item_count: int
+    size: int
+    encoding: str
 
 
 class Sent(NamedTuple):

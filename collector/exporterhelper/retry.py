@@ -10,10 +10,10 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import TypeVar
 
 from collector.config.fields import Duration, option, section
 from collector.errors import PermanentError, RetryableError
+from collector.lean import TypeVar
 from collector.telemetry.logs import Log
 
 T = TypeVar("T")

@@ -10,7 +10,6 @@ from __future__ import annotations
 import enum
 import sys
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple, TextIO
 
 from collector.component import Factory, Settings, Stability
 from collector.config.fields import option, section
@@ -18,6 +17,7 @@ from collector.exporterhelper.queue import QueueConfig, QueueSender
 from collector.exporterhelper.request import Request, Sent
 from collector.exporterhelper.retry import RetryConfig
 from collector.ids import Signal
+from collector.lean import Any, NamedTuple, TextIO
 from collector.telemetry.instruments import Sample
 
 Node = dict[str, Any]
@@ -252,4 +252,10 @@ class Debug:
         stream.flush()
 
 
-factory = Factory(config=Config, create=Debug, signals=frozenset(Signal), stability=Stability.BETA)
+factory = Factory(
+    config=Config,
+    create=Debug,
+    signals=frozenset(Signal),
+    stability=Stability.BETA,
+    example="verbosity: detailed",
+)

@@ -15,7 +15,6 @@ import os
 import threading
 import time
 from collections.abc import Iterator
-from typing import Any
 
 from collector.component import Factory, Settings, Stability
 from collector.config.fields import Duration, option, section
@@ -24,6 +23,7 @@ from collector.exporterhelper.queue import QueueConfig, QueueSender
 from collector.exporterhelper.request import Request, Sent
 from collector.exporterhelper.retry import RetryConfig
 from collector.ids import Signal
+from collector.lean import Any
 from collector.telemetry.instruments import Sample
 
 _DAY_S = 86400
@@ -268,4 +268,10 @@ class File:
         return len(message).to_bytes(4, "big") + bytes(message)
 
 
-factory = Factory(config=Config, create=File, signals=frozenset(Signal), stability=Stability.BETA)
+factory = Factory(
+    config=Config,
+    create=File,
+    signals=frozenset(Signal),
+    stability=Stability.BETA,
+    example="path: /var/lib/spansieve/out.jsonl",
+)

@@ -11,21 +11,22 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator
-from typing import Any, NamedTuple
 
 from collector import __version__
 from collector.component import Factory, Settings, Stability
 from collector.config.fields import Duration, Secret, option, section
 from collector.config.values import split_address
 from collector.errors import ConsumeError, PermanentError, RetryableError
-from collector.exporterhelper.compression import CompressionParams, Compressor
+from collector.exporterhelper.compression import CompressionParams, Recoder, native_level
 from collector.exporterhelper.headers import header_problems
 from collector.exporterhelper.queue import QueueConfig, QueueSender
 from collector.exporterhelper.request import Request, Sent
 from collector.exporterhelper.retry import RetryConfig
 from collector.exporterhelper.timeout import TIMEOUT_DOC
 from collector.ids import Signal
+from collector.lean import Any, NamedTuple
 from collector.native.client import Client, ExportResult
+from collector.native.codec import Encoding
 from collector.telemetry.instruments import Sample
 
 _OK = 0
@@ -48,6 +49,12 @@ class Compression(enum.StrEnum):
     GZIP = "gzip"
     ZSTD = "zstd"
     SNAPPY = "snappy"
+
+    @property
+    def encoding(self) -> Encoding:
+        """What it is to the data plane. Over HTTP "snappy" is a raw block, over gRPC the framed format."""
+        names = {Compression.NONE: Encoding.IDENTITY, Compression.SNAPPY: Encoding.SNAPPY_FRAMED}
+        return names.get(self) or Encoding(self.value)
 
 
 _FALLBACKS = {
@@ -188,7 +195,7 @@ class OtlpGrpc:
         self._endpoint = config.endpoint
         self._signal = settings.own_signal
         self._log = settings.log
-        self._compressor = Compressor(config.compression_params)
+        self._recoder = Recoder()
         self._compression = config.compression
         self._client = Client(
             host,
@@ -205,6 +212,8 @@ class OtlpGrpc:
             retry=config.retry_on_failure,
             timeout_s=config.timeout,
             destination=(("server_address", host), ("server_port", str(port))),
+            encoding=config.compression.encoding,
+            level=native_level(config.compression_params, config.compression),
             abort=self._client.close,
         )
         self.consumer = self._queue.consumer
@@ -249,14 +258,13 @@ class OtlpGrpc:
     def _remember(self, refused: Compression, accepted: Compression) -> None:
         if self._compression is refused:  # else another thread has found out already
             self._compression = accepted
+            self._queue.set_encoding(accepted.encoding)
             self._log.warning(
                 "compression not supported by the server", refused=refused.value, using=accepted.value
             )
 
     def _export(self, compression: Compression, request: Request, limit_s: float | None) -> ExportResult:
-        # Over HTTP "snappy" is a raw block; over gRPC it is the framed format.
-        encoding = "x-snappy-framed" if compression is Compression.SNAPPY else compression.value
-        message = self._compressor.compress(encoding, request.view)
+        message = self._recoder.recode(request, compression.encoding)
         return self._client.export(self._signal, compression.value, message, limit_s)
 
 
@@ -266,4 +274,5 @@ factory = Factory(
     signals=frozenset(Signal),
     stability=Stability.BETA,
     aliases=("otlp",),
+    example="endpoint: backend:4317\ntls: {insecure: true}",
 )

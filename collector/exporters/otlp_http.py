@@ -10,19 +10,20 @@ import enum
 import json
 import time
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from collector import __version__
 from collector.component import Factory, Settings, Stability
 from collector.config.fields import Duration, Secret, option, section
 from collector.errors import ConsumeError, MalformedInput, PermanentError, RetryableError
-from collector.exporterhelper.compression import CompressionParams, Compressor
+from collector.exporterhelper.compression import CompressionParams, Recoder, native_level
 from collector.exporterhelper.headers import header_problems
 from collector.exporterhelper.queue import QueueConfig, QueueSender
 from collector.exporterhelper.request import Request, Sent
 from collector.exporterhelper.retry import RetryConfig
 from collector.exporterhelper.timeout import TIMEOUT_DOC
 from collector.ids import Signal
+from collector.lean import Any
+from collector.native import codec
 from collector.native.client import PartialSuccess, read_partial_success, read_rpc_status
 from collector.telemetry.instruments import Sample
 
@@ -52,6 +53,12 @@ class Compression(enum.StrEnum):
     SNAPPY = "snappy"
     ZLIB = "zlib"
     DEFLATE = "deflate"
+
+    @property
+    def encoding(self) -> codec.Encoding:
+        """What it is to the data plane."""
+        names = {Compression.NONE: codec.Encoding.IDENTITY, Compression.DEFLATE: codec.Encoding.ZLIB}
+        return names.get(self) or codec.Encoding(self.value)
 
 
 @section
@@ -183,7 +190,10 @@ class OtlpHttp:
         self._signal = settings.own_signal
         self._url = config.url(settings.own_signal)
         self._headers = _headers(config)
-        self._compressor = Compressor(config.compression_params)
+        self._recoder = Recoder()
+        self._encoding = config.compression.encoding
+        self._level = native_level(config.compression_params, config.compression)
+        is_json = config.encoding is Encoding.JSON  # which is made from what waits in the queue
         self._pool: Any = None
         self._queue = QueueSender(
             settings,
@@ -192,6 +202,8 @@ class OtlpHttp:
             retry=config.retry_on_failure,
             timeout_s=config.timeout,
             destination=_destination(self._url),
+            encoding=codec.Encoding.IDENTITY if is_json else self._encoding,
+            level=self._level,
         )
         self.consumer = self._queue.consumer
 
@@ -252,12 +264,11 @@ class OtlpHttp:
         return RetryableError(f"Throttle ({delay_s:g}s), error: {text}" if delay_s else text, delay_s)
 
     def _body(self, request: Request) -> bytes:
-        message: Any = request.view
         if self._config.encoding is Encoding.JSON:
             from collector.native.json import otlp_to_json
 
-            message = otlp_to_json(self._signal, message)
-        return bytes(self._compressor.compress(self._config.compression.value, message))
+            request = request._replace(view=otlp_to_json(self._signal, request.view))
+        return bytes(self._recoder.recode(request, self._encoding, self._level))
 
 
 def _headers(config: Config) -> dict[str, str]:
@@ -302,4 +313,5 @@ factory = Factory(
     signals=frozenset(Signal),
     stability=Stability.BETA,
     aliases=("otlphttp",),
+    example="endpoint: http://backend:4318",
 )

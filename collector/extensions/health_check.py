@@ -8,11 +8,11 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from collector.component import AdminRequest, AdminResponse, AdminServer, Factory, Settings, Stability
 from collector.config.fields import Duration, option, section
 from collector.config.values import format_duration, split_address
+from collector.lean import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collector.telemetry.instruments import Sample
@@ -119,4 +119,10 @@ def _format_time(time_s: float) -> str:
     return f"{date}.{fraction}Z" if fraction else f"{date}Z"
 
 
-factory = Factory(config=Config, create=HealthCheck, signals=frozenset(), stability=Stability.BETA)
+factory = Factory(
+    config=Config,
+    create=HealthCheck,
+    signals=frozenset(),
+    stability=Stability.BETA,
+    example="endpoint: 0.0.0.0:13133",
+)

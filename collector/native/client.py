@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
 
 from collector.errors import MalformedInput
 from collector.ids import Signal
+from collector.lean import Any, NamedTuple
 from collector.native.errors import check, fail, new_error
 from collector.native.library import ffi, lib
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import enum
-from typing import Any
 
+from collector.lean import Any
 from collector.native.errors import check, new_error
 from collector.native.library import ffi, lib
 
@@ -35,6 +35,16 @@ _NUMBERS: dict[str, int] = {
 }
 
 
+def encoding_number(encoding: str) -> int:
+    """Return the `ss_encoding` of a value of Encoding."""
+    return _NUMBERS[encoding]
+
+
+def encoding_of(number: int) -> Encoding:
+    """Return what an `ss_encoding` stands for."""
+    return next(encoding for encoding in Encoding if _NUMBERS[encoding] == number)
+
+
 class Codec:
     """Compresses and decompresses; for one thread at a time."""
 
@@ -50,7 +60,7 @@ class Codec:
         Args:
             encoding: a value of Encoding.
             data: bytes or any other contiguous buffer.
-            level: of the encoding's own scale; 0 is its default (zstd: 1 below 1 MiB, else 3).
+            level: of the encoding's own scale; 0 is its default (zstd: 1, with a wide window from 1 MiB on).
 
         Raises:
             NativeError: no such level, or the encoding is not available.

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
-
 from collector.errors import LimitExceeded, MalformedInput, NativeError, PermanentError, Refused
+from collector.lean import Any, NoReturn
 from collector.native.library import ffi, lib
 
 

@@ -5,9 +5,8 @@ Source: OTLP specification, "JSON Protobuf Encoding".
 
 from __future__ import annotations
 
-from typing import Any
-
 from collector.ids import Signal
+from collector.lean import Any
 from collector.native.errors import check, new_error
 from collector.native.library import ffi, lib
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from typing import Any, NamedTuple
 
+from collector.lean import Any, NamedTuple
 from collector.native.errors import new_error
 from collector.native.library import ffi, lib
 from collector.native.ops import Op

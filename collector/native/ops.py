@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from typing import Any
 
+from collector.lean import Any
 from collector.native.errors import fail, new_error
 from collector.native.library import ffi, lib
 from collector.native.runtime import Runtime

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
 
 from collector.ids import Signal
-from collector.native.errors import fail, new_error, raise_verdict
+from collector.lean import Any, NamedTuple
+from collector.native.codec import Encoding, encoding_number, encoding_of
+from collector.native.errors import check, fail, new_error, raise_verdict
 from collector.native.library import ffi, lib
 from collector.native.ops import Op
 from collector.native.runtime import Runtime, Worker
@@ -132,6 +133,16 @@ class QueueItem(NamedTuple):
         return ffi.buffer(self.struct.bytes, self.struct.length)
 
     @property
+    def encoding(self) -> Encoding:
+        """What it is compressed with."""
+        return encoding_of(self.struct.encoding)
+
+    @property
+    def original_length(self) -> int:
+        """Its bytes before compression."""
+        return int(self.struct.original_length)
+
+    @property
     def item_count(self) -> int:
         """Spans, data points or log records in it."""
         return int(self.struct.n_items)
@@ -155,6 +166,14 @@ class Queue(Consumer):
         if pointer == ffi.NULL:
             fail(error.code, "sending_queue", error)
         super().__init__(pointer, runtime)
+
+    def set_compression(self, encoding: str, level: int) -> None:
+        """Compress what comes from now on, in the thread that brings it; encoding and level as of Codec.compress.
+
+        Raises:
+            NativeError: no such level, or the encoding is not available.
+        """
+        check(lib.ss_queue_set_compression(self.pointer, encoding_number(encoding), level), encoding)
 
     def pop(self, timeout_s: float) -> QueueItem | None:
         """Wait for a request; None after timeout_s.

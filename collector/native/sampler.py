@@ -17,6 +17,19 @@ class Mode(enum.IntEnum):
     HASH_SEED = 0
     PROPORTIONAL = 1
     EQUALIZING = 2
+    SDK_RATIO = 3
+
+
+class SDK(enum.IntEnum):
+    """Whose ratio sampler sdk_ratio repeats; the values are those of ss_sampler_sdk."""
+
+    PYTHON = 0
+    GO = 1
+    JAVA = 2
+    JS = 3
+    DOTNET = 4
+    JAEGER = 5
+    DATADOG = 6
 
 
 class Policy(enum.IntEnum):
@@ -28,16 +41,27 @@ class Policy(enum.IntEnum):
     SAMPLING_PRIORITY = 3
     MISSING_RANDOMNESS = 4
     ATTRIBUTE = 5
+    TRACE_ID_SDK = 6
 
 
 class SamplingError(enum.IntEnum):
     """Why fail_closed decided on an item; the values are those of ss_sampler_error."""
 
-    MISSING_RANDOMNESS = 12
-    RANDOMNESS_IN_USE = 13
-    THRESHOLD_IN_USE = 14
-    INCONSISTENT_THRESHOLD = 15
-    INVALID_SYNTAX = 16
+    MISSING_RANDOMNESS = 14
+    RANDOMNESS_IN_USE = 15
+    THRESHOLD_IN_USE = 16
+    INCONSISTENT_THRESHOLD = 17
+    INVALID_SYNTAX = 18
+
+
+class Pattern(enum.IntEnum):
+    """What shows that a trace id is not random; the values are those of ss_sampler_pattern."""
+
+    ZERO_LOW_HALF = 19
+    CONSTANT_LOW_HALF = 20
+    COUNTING = 21
+    ZERO_HIGH_HALF = 22
+    CONSTANT_HIGH_HALF = 23
 
 
 class Sampler(Op):
@@ -47,6 +71,8 @@ class Sampler(Op):
         signal: traces or logs.
         mode: how a share is decided.
         sampling_percentage: %, >= 0, rounded to float32; above 100 is 100.
+        sdk: whose decisions sdk_ratio repeats.
+        sdk_ratio: 0 to 1, what sdk_ratio goes by instead of sampling_percentage.
         hash_seed: 32 bits.
         sampling_precision: hex digits of a threshold, 1 to 14.
         fail_closed: items with an error are dropped, else kept.
@@ -62,6 +88,8 @@ class Sampler(Op):
         *,
         mode: Mode,
         sampling_percentage: float,
+        sdk: SDK = SDK.PYTHON,
+        sdk_ratio: float = 0.0,
         hash_seed: int = 0,
         sampling_precision: int = 4,
         fail_closed: bool = True,
@@ -78,6 +106,8 @@ class Sampler(Op):
                 "signal": signal.number,
                 "mode": mode,
                 "sampling_percentage": sampling_percentage,
+                "sdk": sdk,
+                "sdk_ratio": sdk_ratio,
                 "hash_seed": hash_seed,
                 "sampling_precision": sampling_precision,
                 "fail_closed": fail_closed,
@@ -100,6 +130,11 @@ class Sampler(Op):
         """Yield (error, items) for every error."""
         for error in SamplingError:
             yield error, self.counter(error)
+
+    def patterns(self) -> Iterator[tuple[Pattern, int]]:
+        """Yield (pattern, trace ids) for everything that shows ids not to be random."""
+        for pattern in Pattern:
+            yield pattern, self.counter(pattern)
 
 
 def threshold(probability: float, precision: int) -> int | None:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
 
 from collector.ids import Signal
+from collector.lean import Any, NamedTuple, field, record
 from collector.native.errors import check, fail, new_error
 from collector.native.library import ffi, lib
 from collector.native.pipeline import Receiver
 from collector.native.runtime import Runtime
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Listener:
     """A listening socket and the limits of its connections.
 
@@ -35,7 +34,7 @@ class Listener:
     initial_window_bytes: int = 2 << 20
     idle_timeout_s: float = 0.0
     read_timeout_s: float = 0.0
-    paths: Mapping[Signal, str] = dataclasses.field(default_factory=dict)
+    paths: Mapping[Signal, str] = field(factory=dict)
 
 
 class AdminRequest(NamedTuple):

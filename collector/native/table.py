@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from collector.ids import Signal
+from collector.lean import TYPE_CHECKING, Any
 from collector.native.errors import check, new_error
 from collector.native.library import ffi, lib
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from collector.component import Factory, Settings, Stability
 from collector.config.fields import Duration, option, section
 from collector.ids import Signal
+from collector.lean import TYPE_CHECKING
 from collector.native.pipeline import Batch
 from collector.telemetry.instruments import (
     FAILED_ITEMS,
@@ -163,4 +163,10 @@ def _format_bound(bound: float) -> str:
     return "+Inf" if math.isinf(bound) else str(bound)
 
 
-factory = Factory(config=Config, create=BatchProcessor, signals=frozenset(Signal), stability=Stability.BETA)
+factory = Factory(
+    config=Config,
+    create=BatchProcessor,
+    signals=frozenset(Signal),
+    stability=Stability.BETA,
+    example="timeout: 1s\nsend_batch_size: 4096",
+)

@@ -126,4 +126,5 @@ factory = Factory(
     create=LowValueFilter,
     signals=frozenset({Signal.TRACES}),
     stability=Stability.ALPHA,
+    example="min_duration: 500us\nkeep_roots: true",
 )

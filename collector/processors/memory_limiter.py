@@ -22,10 +22,21 @@ from collector.telemetry.process import read_memory, read_memory_limit
 _MIB = 1 << 20
 _WORTHWHILE = 0.05  # a collection that frees less of the usage makes the next one wait longer
 _INTERVAL_STEP_S = 1.0  # what an interval of 0 is stretched to first
-_COUNTERS = (
-    ("accepted", 0, "Number of {} successfully pushed into the next component in the pipeline."),
-    ("refused", 1, "Number of {} refused by the memory limiter."),
-)
+# By signal, those of the op's counters in their order.
+_COUNTERS = {
+    signal: [
+        Instrument(
+            f"otelcol_processor_memory_limiter_{verdict}_{signal.items}",
+            "counter",
+            text.format(signal.items.replace("_", " ")),
+        )
+        for verdict, text in (
+            ("accepted", "Number of {} successfully pushed into the next component in the pipeline."),
+            ("refused", "Number of {} refused by the memory limiter."),
+        )
+    ]
+    for signal in Signal
+}
 _UINT32_MAX = 0xFFFFFFFF
 
 
@@ -110,7 +121,7 @@ class MemoryLimiter:
         self._config = config
         self._settings = settings
         self._log = settings.log
-        self._items = settings.own_signal.items
+        self._counters = _COUNTERS[settings.own_signal]
         self._labels = (("processor", str(settings.id)),)
         self._read_rss = read_rss
         self._hard, self._soft = _limits(config, read_total)
@@ -169,10 +180,8 @@ class MemoryLimiter:
 
     def samples(self) -> Iterator[Sample]:
         """Return the items let through and refused."""
-        for verdict, index, text in _COUNTERS:
-            name = f"otelcol_processor_memory_limiter_{verdict}_{self._items}"
-            description = text.format(self._items.replace("_", " "))
-            yield Sample(Instrument(name, "counter", description), self._labels, self.op.counter(index))
+        for index, instrument in enumerate(self._counters):
+            yield Sample(instrument, self._labels, self.op.counter(index))
 
     def _collect(
         self, rss: int, limit: str, interval_s: float, shortest_s: float, longest_s: float
@@ -201,4 +210,10 @@ def _limits(config: Config, read_total: Callable[[], int]) -> tuple[int, int]:
     return hard, hard - (spike or hard // 5)
 
 
-factory = Factory(config=Config, create=MemoryLimiter, signals=frozenset(Signal), stability=Stability.BETA)
+factory = Factory(
+    config=Config,
+    create=MemoryLimiter,
+    signals=frozenset(Signal),
+    stability=Stability.BETA,
+    example="check_interval: 1s\nlimit_percentage: 80",
+)

@@ -235,4 +235,8 @@ factory = Factory(
     signals=frozenset({Signal.METRICS}),
     stability=Stability.BETA,
     aliases=("metricstransform",),
+    example="transforms:\n"
+    "  - include: http.server.duration\n"
+    "    action: update\n"
+    "    operations: [{action: delete_label, label: user.id}]",
 )

@@ -1,9 +1,10 @@
 """Keep a fixed share of traces, or of log records, decided from the trace id, so the same in every collector.
 
-Bit for bit the Collector's: the three modes, their thresholds, what is written to the tracestate (spans) or to the
-attributes `sampling.threshold` and `sampling.randomness` (log records), and what counts as an error. One key is ours,
-`allow_resampling`: as in the Collector a second hash_seed sampler in a row drops everything by default, since what the
-first one kept says so in its tracestate. Source: OpenTelemetry, "TraceState: Probability Sampling".
+Bit for bit the Collector's: its three modes, their thresholds, what is written to the tracestate (spans) or to the
+attributes `sampling.threshold` and `sampling.randomness` (log records), and what counts as an error. Ours are the mode
+`sdk_ratio`, which repeats what an SDK's head sampler decides, and `allow_resampling`: as in the Collector a second
+hash_seed sampler in a row drops everything by default, since what the first one kept says so in its tracestate.
+Source: OpenTelemetry, "TraceState: Probability Sampling".
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ import math
 import struct
 from collections.abc import Iterable, Iterator
 
-from collector.component import Factory, Settings, Stability
+from collector.component import Factory, Handle, Settings, Stability
 from collector.config.fields import option, section
 from collector.ids import Signal
-from collector.native.sampler import Mode, Policy, Sampler
+from collector.native.sampler import SDK, Mode, Pattern, Policy, Sampler
 from collector.telemetry.instruments import DROPPED_ITEMS, Instrument, Sample
 
 _MODES = {
@@ -23,7 +24,9 @@ _MODES = {
     "hash_seed": Mode.HASH_SEED,
     "proportional": Mode.PROPORTIONAL,
     "equalizing": Mode.EQUALIZING,
+    "sdk_ratio": Mode.SDK_RATIO,
 }
+_SDKS = {sdk.name.lower(): sdk for sdk in SDK}
 _TRACE_ID = "traceID"
 _PRECISION_MAX = 14
 
@@ -43,6 +46,18 @@ ERRORS = Instrument(
     "counter",
     "Items that fail_closed decided on, by what was wrong with them.",
 )
+NONRANDOM_IDS = Instrument(
+    "spansieve_processor_sampling_nonrandom_trace_ids",
+    "counter",
+    "Trace ids that cannot be random, of the few looked at in each request, by what shows it.",
+)
+
+# So many of a kind within an hour are no chance. A random id is one with a probability of 2^-46, and of 2^-32 where the
+# high half holds the time in seconds, as AWS X-Ray has it: with a million ids looked at each second such a collector
+# would warn without reason in one of 10^14 hours.
+NONRANDOM_IDS_TO_WARN = 16
+_WATCH_PERIOD_S = 60.0
+_WINDOW_S = 3600.0
 
 
 @section
@@ -52,7 +67,16 @@ class Config:
     mode: str = option(
         "",
         doc="`hash_seed` hashes the trace id; `proportional` multiplies the probability that an item arrives with; "
-        "`equalizing` brings all items down to one probability. Empty is `hash_seed`.",
+        "`equalizing` brings all items down to one probability; `sdk_ratio`, which is ours, decides as an SDK does. "
+        "Empty is `hash_seed`.",
+        values=tuple(_MODES),
+    )
+    sdk: str = option(
+        "",
+        doc="`sdk_ratio` keeps exactly the traces that this SDK's ratio sampler keeps at the same share: `python`, "
+        "`go`, `java`, `js`, `dotnet`, `jaeger` or `datadog`.",
+        ours=True,
+        values=("", *_SDKS),
     )
     sampling_percentage: float = option(0.0, doc="Share to keep; 100 or more keeps all, 0 none.", unit="%")
     hash_seed: int = option(
@@ -66,7 +90,9 @@ class Config:
     )
     sampling_precision: int = option(4, doc="Hex digits of the thresholds that are written, 1 to 14.")
     attribute_source: str = option(
-        _TRACE_ID, doc="Logs: `traceID` hashes the trace id, `record` only the attribute `from_attribute`."
+        _TRACE_ID,
+        values=("", _TRACE_ID, "record"),
+        doc="Logs: `traceID` hashes the trace id, `record` only the attribute `from_attribute`.",
     )
     from_attribute: str = option(
         "",
@@ -87,6 +113,10 @@ class Config:
         """Yield what is wrong, in the Collector's words."""
         if self.mode not in _MODES:
             yield "mode", f'unsupported sampler mode "{self.mode}"'
+        if self.mode == "sdk_ratio":
+            yield from self._sdk_problems()
+        elif self.sdk:
+            yield "sdk", f'has no effect with mode "{self.mode}": set mode to sdk_ratio'
         problem = _percentage_problem(_to_float32(self.sampling_percentage))
         if problem:
             yield "sampling_percentage", problem
@@ -102,6 +132,18 @@ class Config:
                 "sampling_precision",
                 f"sampling precision is too great, should be <= {_PRECISION_MAX}: {self.sampling_precision}",
             )
+
+    def _sdk_problems(self) -> Iterator[tuple[str, str]]:
+        if self.sdk not in _SDKS:
+            yield "sdk", f'unsupported sdk "{self.sdk}"; sdk_ratio needs one of {", ".join(_SDKS)}'
+        if self.attribute_source == "record":
+            yield "attribute_source", "sdk_ratio decides by the trace id: record cannot be its source"
+
+
+def _sdk_ratio(percentage: float) -> float:
+    """Return the ratio that an SDK is given to mean percentage: the point is moved, since 33.3 / 100 is not 0.333."""
+    digits, _, exponent = repr(min(percentage, 100.0)).partition("e")
+    return float(f"{digits}e{int(exponent or 0) - 2}")
 
 
 def _to_float32(number: float) -> float:
@@ -136,10 +178,18 @@ class ProbabilisticSampler:
         self._signal = settings.own_signal
         self._own = (("processor", str(settings.id)),)
         self._attribute = config.from_attribute
+        self._settings = settings
+        self._log = settings.log
+        self._timer: Handle | None = None
+        self._window_s = settings.clock()
+        self._before = dict.fromkeys(Pattern, 0)
+        self._warned: set[Pattern] = set()
         self.op = Sampler(
             self._signal,
             mode=_MODES[config.mode],
             sampling_percentage=config.sampling_percentage,
+            sdk=_SDKS.get(config.sdk, SDK.PYTHON),
+            sdk_ratio=_sdk_ratio(config.sampling_percentage),
             hash_seed=config.hash_seed,
             sampling_precision=config.sampling_precision,
             fail_closed=config.fail_closed,
@@ -150,10 +200,30 @@ class ProbabilisticSampler:
         )
 
     def start(self) -> None:
-        """Nothing to start."""
+        """Watch from now on whether trace ids are random."""
+        self._timer = self._settings.loop.every(_WATCH_PERIOD_S, self.watch)
 
     def shutdown(self, deadline_s: float) -> None:
-        """Nothing to stop."""
+        """Watch no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def watch(self) -> None:
+        """Log that trace ids are not random, once an hour for each pattern that shows it."""
+        seen = dict(self.op.patterns())
+        for pattern, ids in seen.items():
+            if pattern not in self._warned and ids - self._before[pattern] >= NONRANDOM_IDS_TO_WARN:
+                self._warned.add(pattern)
+                self._log.warning(
+                    "trace ids are not random, so a share of them may be far from a share of traces",
+                    pattern=pattern.name.lower(),
+                )
+        now_s = self._settings.clock()
+        if now_s - self._window_s >= _WINDOW_S:
+            self._window_s = now_s
+            self._before = seen
+            self._warned.clear()
 
     def samples(self) -> Iterable[Sample]:
         """Return the decisions by what they rest on, the drops, and the errors."""
@@ -170,6 +240,9 @@ class ProbabilisticSampler:
         for error, items in self.op.errors():
             if items:
                 yield Sample(ERRORS, (*self._own, ("error", error.name.lower()), signal), items)
+        for pattern, ids in self.op.patterns():
+            if ids:
+                yield Sample(NONRANDOM_IDS, (*self._own, ("pattern", pattern.name.lower()), signal), ids)
 
 
 factory = Factory(
@@ -177,4 +250,5 @@ factory = Factory(
     create=ProbabilisticSampler,
     signals=frozenset({Signal.TRACES, Signal.LOGS}),
     stability=Stability.BETA,
+    example="sampling_percentage: 10",
 )

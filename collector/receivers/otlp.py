@@ -9,13 +9,13 @@ from __future__ import annotations
 import enum
 import os
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from collector.component import Factory, Settings, Stability
 from collector.config.fields import Duration, option, section
 from collector.config.values import split_address
 from collector.errors import StartError
 from collector.ids import Signal
+from collector.lean import Any
 from collector.native.library import has_net, lib
 from collector.native.pipeline import Consumer
 from collector.native.pipeline import Receiver as NativeReceiver
@@ -439,4 +439,5 @@ factory = Factory(
     create=Receiver,
     signals=frozenset(Signal),
     stability=Stability.BETA,
+    example='protocols:\n  grpc:\n  http: {endpoint: "0.0.0.0:4318"}',
 )

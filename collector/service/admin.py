@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from typing import Protocol
 
 from collector.component import AdminRequest, AdminResponse, Handle, Listeners, Loop
 from collector.config.values import format_address
+from collector.lean import Protocol
 from collector.telemetry.logs import Log
 
 Routes = Mapping[str, Callable[[AdminRequest], AdminResponse]]

@@ -6,13 +6,12 @@ counters, when its factory, its configuration and what it is wired to are what t
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
 
 from collector.component import Factory, Loop, Settings
 from collector.errors import CollectorError, StartError
 from collector.ids import ComponentID, Kind, Signal
+from collector.lean import TYPE_CHECKING, Any, NamedTuple, record
 from collector.native.pipeline import Pipeline, join
 from collector.service.admin import AdminServer, Routes
 from collector.service.graph import Graph, Node, PipelinePlan
@@ -35,7 +34,7 @@ class Entry(NamedTuple):
     config: Any
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Host:
     """What all components of a collector share.
 

@@ -7,10 +7,10 @@ signals, one connector for each pair of signals that it joins.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
 
 from collector.config.pipelines import edges
 from collector.ids import ComponentID, Kind, Signal
+from collector.lean import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collector.config.document import Document, PipelineID

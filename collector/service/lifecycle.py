@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from collector.component import Factory, Stability
 from collector.ids import ComponentID, Kind
+from collector.lean import TYPE_CHECKING
 from collector.service import graph as graphs
 from collector.service.build import NOTHING, Entry, Host, Instance, Running, build
 from collector.service.graph import Graph, Node

@@ -13,10 +13,10 @@ import socket
 import stat
 import threading
 from collections.abc import Sequence
-from typing import Any
 
 from collector.config.values import format_address, split_address
 from collector.errors import StartError
+from collector.lean import Any
 from collector.telemetry.logs import Log
 
 _BACKLOG = 4096

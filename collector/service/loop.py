@@ -15,8 +15,8 @@ import threading
 import time
 from collections.abc import Callable
 from types import TracebackType
-from typing import Self
 
+from collector.lean import Self
 from collector.telemetry.logs import Log
 
 Callback = Callable[[], None]

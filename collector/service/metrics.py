@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, NamedTuple
 
 from collector import __version__
 from collector.component import AdminRequest, AdminResponse, AdminServer, Settings
+from collector.lean import TYPE_CHECKING, NamedTuple
 from collector.telemetry import page
 from collector.telemetry.instruments import Sample
 

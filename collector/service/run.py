@@ -14,10 +14,10 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from collector import __version__
 from collector.errors import CollectorError, ConfigError, StartError
+from collector.lean import TYPE_CHECKING
 from collector.native.runtime import Runtime
 from collector.service.build import Host
 from collector.service.lifecycle import Service

@@ -6,7 +6,7 @@ OpenTelemetry Collector, "Internal telemetry".
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collector.lean import NamedTuple
 
 
 class Instrument(NamedTuple):

@@ -10,7 +10,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+
+from collector.lean import Any
 
 _LEVELS = {
     logging.DEBUG: "debug",

@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
 
+from collector.lean import TYPE_CHECKING, NamedTuple
 from collector.telemetry.instruments import Instrument, Sample
 
 if TYPE_CHECKING:

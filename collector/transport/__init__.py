@@ -8,15 +8,13 @@ the same behaviour and lists where the portable one cannot follow.
 
 from __future__ import annotations
 
-import dataclasses
-from typing import Protocol
-
 from collector.ids import Signal
+from collector.lean import Protocol, record
 from collector.native.pipeline import Verdict
 from collector.native.runtime import Worker
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Listener:
     """One address to serve, and the limits there.
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from collector.component import Listeners
+from collector.lean import TYPE_CHECKING
 from collector.native.codec import Codec
 from collector.native.runtime import Runtime, Worker
 from collector.transport import Acceptor, Listener

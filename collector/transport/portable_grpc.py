@@ -8,13 +8,13 @@ process gets the address and the server of a new configuration can bind it while
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, NoReturn
 
 import grpc  # type: ignore[import-untyped]
 
 from collector.component import Listeners
 from collector.config.values import format_address
 from collector.ids import Signal
+from collector.lean import TYPE_CHECKING, Any, NoReturn
 from collector.native.library import lib
 from collector.native.pipeline import Verdict
 from collector.transport import Acceptor, Listener

@@ -12,11 +12,11 @@ import io
 import socket
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
 
 from collector.config.values import format_address
 from collector.errors import LimitExceeded, NativeError
 from collector.ids import Signal
+from collector.lean import TYPE_CHECKING, Any
 from collector.native.library import lib
 from collector.native.pipeline import Verdict
 from collector.transport import Acceptor, Listener

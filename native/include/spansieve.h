@@ -49,6 +49,17 @@ typedef enum ss_transport { SS_TRANSPORT_GRPC = 0, SS_TRANSPORT_HTTP = 1, SS_N_T
 
 typedef enum ss_payload { SS_PAYLOAD_PROTOBUF = 0, SS_PAYLOAD_JSON = 1 } ss_payload;
 
+/* How a message is compressed. */
+typedef enum ss_encoding {
+    SS_ENCODING_IDENTITY = 0,
+    SS_ENCODING_GZIP,
+    SS_ENCODING_ZSTD,
+    SS_ENCODING_SNAPPY,        /* raw block format; framed is recognised on the way in */
+    SS_ENCODING_ZLIB,          /* HTTP "deflate" and "zlib": RFC 1950 */
+    SS_ENCODING_SNAPPY_FRAMED, /* gRPC "snappy", HTTP "x-snappy-framed"; a raw block is recognised on the way in */
+    SS_N_ENCODINGS
+} ss_encoding;
+
 /* google.rpc.Code, the values that a receiver answers with. */
 typedef enum ss_code {
     SS_CODE_OK = 0,
@@ -195,8 +206,20 @@ uint64_t ss_op_outgoing_items(const ss_op *op);
 typedef enum ss_sampler_mode {
     SS_SAMPLER_HASH_SEED = 0, /* hash of the trace id (logs: or of an attribute), 16384 buckets */
     SS_SAMPLER_PROPORTIONAL,  /* multiplies the probability that an item arrives with */
-    SS_SAMPLER_EQUALIZING     /* brings items down to one probability */
+    SS_SAMPLER_EQUALIZING,    /* brings items down to one probability */
+    SS_SAMPLER_SDK_RATIO      /* what the ratio sampler of an SDK decides */
 } ss_sampler_mode;
+
+typedef enum ss_sampler_sdk {
+    SS_SAMPLER_SDK_PYTHON = 0,
+    SS_SAMPLER_SDK_GO,
+    SS_SAMPLER_SDK_JAVA,
+    SS_SAMPLER_SDK_JS,
+    SS_SAMPLER_SDK_DOTNET,
+    SS_SAMPLER_SDK_JAEGER,
+    SS_SAMPLER_SDK_DATADOG,
+    SS_SAMPLER_N_SDKS
+} ss_sampler_sdk;
 
 /* What a decision rests on. Items of a policy are counted at 2 * policy (dropped) and 2 * policy + 1 (kept). */
 typedef enum ss_sampler_policy {
@@ -205,7 +228,8 @@ typedef enum ss_sampler_policy {
     SS_SAMPLER_SAMPLING_RANDOMNESS, /* rv of the tracestate or sampling.randomness of the record */
     SS_SAMPLER_SAMPLING_PRIORITY,
     SS_SAMPLER_MISSING_RANDOMNESS,
-    SS_SAMPLER_ATTRIBUTE, /* hash of from_attribute */
+    SS_SAMPLER_ATTRIBUTE,    /* hash of from_attribute */
+    SS_SAMPLER_TRACE_ID_SDK, /* what the SDK makes of the trace id */
     SS_SAMPLER_N_POLICIES
 } ss_sampler_policy;
 
@@ -218,10 +242,22 @@ typedef enum ss_sampler_error {
     SS_SAMPLER_UNREADABLE    /* tracestate or sampling attributes break their grammar */
 } ss_sampler_error;
 
+/* Trace ids that cannot be random, among the few of each request that are looked at and compared with the one before.
+ * Of random ids each has a chance of 2^-46 at most. An id is counted once, as the first of these that holds. */
+typedef enum ss_sampler_pattern {
+    SS_SAMPLER_ZERO_LOW_HALF = SS_SAMPLER_UNREADABLE + 1,
+    SS_SAMPLER_CONSTANT_LOW_HALF,
+    SS_SAMPLER_COUNTING, /* the low half is near that of the id before, in either byte order */
+    SS_SAMPLER_ZERO_HIGH_HALF,
+    SS_SAMPLER_CONSTANT_HIGH_HALF
+} ss_sampler_pattern;
+
 typedef struct ss_sampler_config {
     ss_signal signal; /* traces or logs */
     ss_sampler_mode mode;
     float sampling_percentage; /* >= 0; above 100 is 100 */
+    ss_sampler_sdk sdk;        /* sdk_ratio: whose */
+    double sdk_ratio;          /* sdk_ratio: in place of sampling_percentage, 0 to 1 */
     uint32_t hash_seed;
     uint32_t sampling_precision;   /* hex digits of a threshold, 1 to 14; 0 is 14 */
     bool fail_closed;              /* items with an error are dropped, else kept */
@@ -411,12 +447,17 @@ typedef struct ss_queue_stats {
 typedef struct ss_queue_item {
     const uint8_t *bytes;
     size_t length;
+    ss_encoding encoding;   /* of bytes */
+    size_t original_length; /* before compression */
     uint64_t n_items;
     void *handle;
 } ss_queue_item;
 /* block_on_overflow: wait up to a second for room before refusing. */
 ss_consumer *ss_queue_new(ss_runtime *runtime, ss_signal signal, ss_queue_sizer sizer, uint64_t capacity,
                           bool block_on_overflow, ss_error *error);
+/* Requests that come from now on are compressed on their way in, by the thread that brings them; level as in
+ * ss_compress. At first they are kept as they are. SS_ERR_ARGUMENT, SS_ERR_UNSUPPORTED. Any thread. */
+ss_status ss_queue_set_compression(ss_consumer *queue, ss_encoding encoding, int level);
 /* Wait for a request: SS_OK, SS_ERR_TIMEOUT, or SS_ERR_CLOSED once closed and empty. Any thread. */
 ss_status ss_queue_pop(ss_consumer *queue, uint64_t timeout_ns, ss_queue_item *item);
 /* The request is delivered or given up: frees its bytes and its place. Any thread. */
@@ -434,6 +475,7 @@ typedef struct ss_request {
     ss_payload payload;
     const uint8_t *bytes;
     size_t length;
+    ss_encoding encoding; /* that it came in */
 } ss_request;
 
 /* The type of ss_receiver_accept: the narrow seam between a transport and the rest. */
@@ -458,16 +500,6 @@ void ss_receiver_read_stats(const ss_receiver *receiver, ss_receiver_stats *stat
 
 /* ------------------------------------------------------------------ net: codecs */
 
-typedef enum ss_encoding {
-    SS_ENCODING_IDENTITY = 0,
-    SS_ENCODING_GZIP,
-    SS_ENCODING_ZSTD,
-    SS_ENCODING_SNAPPY,        /* raw block format; framed is recognised on the way in */
-    SS_ENCODING_ZLIB,          /* HTTP "deflate" and "zlib": RFC 1950 */
-    SS_ENCODING_SNAPPY_FRAMED, /* gRPC "snappy", HTTP "x-snappy-framed"; a raw block is recognised on the way in */
-    SS_N_ENCODINGS
-} ss_encoding;
-
 /* False where the library was not there at build time. */
 bool ss_encoding_is_available(ss_encoding encoding);
 
@@ -475,8 +507,8 @@ bool ss_encoding_is_available(ss_encoding encoding);
 typedef struct ss_codec ss_codec;
 ss_codec *ss_codec_new(void);
 void ss_codec_free(ss_codec *codec);
-/* level: the library's scale; 0 is the encoding's default (gzip, zlib: 6; zstd: 1 below 1 MiB of input, else 3).
- * SS_ERR_ARGUMENT: no such level; snappy has none but 0. Appends to out. */
+/* level: the library's scale; 0 is the encoding's default (gzip, zlib: 6; zstd: 1, with a wide window
+ * from 1 MiB of input on). SS_ERR_ARGUMENT: no such level; snappy has none but 0. Appends to out. */
 ss_status ss_compress(ss_codec *codec, ss_encoding encoding, int level, const uint8_t *bytes, size_t length,
                       ss_buffer *out);
 /* Appends to out at most max_length bytes; SS_ERR_LIMIT when there would be more, before they are allocated.

@@ -243,6 +243,7 @@ static bool take_request(http1 *connection) {
     ss_request request = {.signal = connection->signal,
                           .transport = SS_TRANSPORT_HTTP,
                           .payload = connection->payload,
+                          .encoding = connection->encoding,
                           .bytes = ss_body_bytes(&connection->body),
                           .length = ss_body_length(&connection->body)};
     if (connection->encoding != SS_ENCODING_IDENTITY) {

@@ -296,6 +296,8 @@ static int take_request(http2 *connection, stream *s) {
     if (ss_grpc_unpack(scratch->codec, s->encoding, ss_body_bytes(&s->body), ss_body_length(&s->body),
                        connection->base.listener->config.max_message_bytes, &scratch->inflated, &request.bytes,
                        &request.length, &verdict)) {
+        bool is_packed = *ss_body_bytes(&s->body) != 0; /* a message may be sent as it is whatever its stream says */
+        request.encoding = is_packed ? s->encoding : SS_ENCODING_IDENTITY;
         service->accept(service->receiver, scratch->worker, &request, &verdict);
     }
     return answer(connection, s, &verdict, "200");

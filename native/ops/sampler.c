@@ -4,6 +4,7 @@
 #include "core/verdict.h"
 #include "ops/number.h"
 #include "ops/op.h"
+#include "ops/sdk_ratio.h"
 #include "ops/tracestate.h"
 #include "otlp_fields.h"
 
@@ -20,7 +21,9 @@ static const char PRIORITY[] = "sampling.priority";
 static const char THRESHOLD[] = "sampling.threshold";
 static const char RANDOMNESS[] = "sampling.randomness";
 
-typedef enum strategy { HASH_SEED, PROPORTIONAL, EQUALIZING, NEVER } strategy;
+_Static_assert((int)SS_SAMPLER_CONSTANT_HIGH_HALF < (int)SS_OP_COUNTERS, "every kind of item has its counter");
+
+typedef enum strategy { HASH_SEED, PROPORTIONAL, EQUALIZING, SDK_RATIO, NEVER } strategy;
 
 typedef struct name {
     const char *text;
@@ -38,6 +41,11 @@ typedef struct sampler {
     uint32_t buckets;    /* hash_seed: kept, of 16384 */
     double ratio;
     uint64_t threshold; /* of an item that arrives without one */
+    ss_sampler_sdk sdk;
+    bool sdk_keeps_any;
+    uint64_t sdk_last;               /* sdk_ratio: the largest number kept, where any is */
+    bool is_observing;               /* a lock that nobody waits for: guards observed */
+    uint8_t observed[TRACE_ID_SIZE]; /* the last trace id that was looked at */
     name from_attribute;
     name priority_attribute;
     uint8_t field[64]; /* the trace_state field of a kept span that had none; the digits of rv are still to be set */
@@ -148,6 +156,7 @@ typedef struct item {
     bool is_writable; /* what it carries was understood, so it may be brought up to date */
     bool sets_randomness;
     bool sets_threshold;
+    bool loses_threshold; /* with what probability it was kept can no longer be said */
     uint64_t randomness;
     ss_sampler_policy policy;
     uint32_t error; /* ss_sampler_error or NO_ERROR */
@@ -211,6 +220,18 @@ static void check_consistent(item *it, const uint8_t *trace_id, bool is_readable
     }
 }
 
+/* The SDK's decision as the least randomness there is, or the most. Nothing that the item carries has a part in it. */
+static void check_sdk(const sampler *self, item *it, const uint8_t *trace_id, bool is_readable) {
+    it->is_writable = is_readable && it->carried.has_threshold;
+    if (is_zero_id(trace_id)) {
+        set_error(it, SS_SAMPLER_NO_RANDOMNESS);
+        return;
+    }
+    bool is_kept = self->sdk_keeps_any && ss_sdk_ratio_number(self->sdk, trace_id) <= self->sdk_last;
+    set_source(it, SS_SAMPLER_TRACE_ID_SDK, is_kept ? SS_RANDOMNESS_MAX : 0);
+    it->loses_threshold = self->ratio < 1;
+}
+
 /* At 0 % only priority counts; an item that cannot be read still meets fail_closed, and is still written. */
 static void check_never(item *it, bool is_readable) {
     set_source(it, SS_SAMPLER_SAMPLING_PRIORITY, SS_RANDOMNESS_MAX);
@@ -223,7 +244,8 @@ static uint64_t decide(const sampler *self, const item *it) {
     if (it->error != NO_ERROR) {
         return self->fail_closed ? SS_THRESHOLD_NEVER : 0;
     }
-    if (!it->carried.has_threshold || self->strategy == HASH_SEED || self->strategy == NEVER) {
+    bool is_alone = self->strategy == HASH_SEED || self->strategy == SDK_RATIO || self->strategy == NEVER;
+    if (!it->carried.has_threshold || is_alone) {
         return self->threshold;
     }
     if (self->strategy == EQUALIZING) {
@@ -261,8 +283,15 @@ static void combine(item *it, uint64_t threshold) {
     it->carried.threshold = threshold;
 }
 
-/* Say in a kept item with what threshold it was kept. */
+/*
+ * Say in a kept item with what threshold it was kept. After an SDK's ratio nothing can be said: the trace may have been
+ * through the same sampler before, with whatever ratio, and the bits that decided are not those of the randomness.
+ */
 static void update(const sampler *self, item *it, uint64_t threshold) {
+    if (self->strategy == SDK_RATIO) {
+        it->carried.has_threshold = !it->loses_threshold;
+        return;
+    }
     bool is_marked = it->carried.has_randomness || it->carried.has_threshold;
     if (self->strategy == HASH_SEED && is_marked) {
         if (it->policy != SS_SAMPLER_MISSING_RANDOMNESS) {
@@ -307,6 +336,53 @@ static ss_status finish(sampler *self, ss_table *table, ss_status status, const 
         ss_op_count(&self->op, table, i, counts->items[i]);
     }
     return SS_OK;
+}
+
+/* ---------------------------------------------------------------- whether trace ids are random */
+
+enum { OBSERVED_OF_A_REQUEST = 8, NEAR = 1 << 16, NO_PATTERN = 0 };
+
+static inline bool is_near(uint64_t a, uint64_t b) {
+    return (a > b ? a - b : b - a) <= NEAR;
+}
+
+/* What shows that id, not zero, is not random, when before is an id of another trace. */
+static uint32_t pattern_of(const uint8_t *id, const uint8_t *before) {
+    uint64_t high = ss_sdk_ratio_half(id), low = ss_sdk_ratio_half(id + 8);
+    uint64_t high_before = ss_sdk_ratio_half(before), low_before = ss_sdk_ratio_half(before + 8);
+    if (low == 0) {
+        return SS_SAMPLER_ZERO_LOW_HALF;
+    }
+    if (low == low_before) {
+        return SS_SAMPLER_CONSTANT_LOW_HALF;
+    }
+    if (is_near(low, low_before) || is_near(__builtin_bswap64(low), __builtin_bswap64(low_before))) {
+        return SS_SAMPLER_COUNTING;
+    }
+    if (high == 0) {
+        return SS_SAMPLER_ZERO_HIGH_HALF;
+    }
+    return high == high_before ? SS_SAMPLER_CONSTANT_HIGH_HALF : NO_PATTERN;
+}
+
+/* Look at a few rows of each request, each beside the one looked at before; at none while another thread looks. */
+static void observe(sampler *self, const ss_table *table, tally *counts) {
+    if (__atomic_test_and_set(&self->is_observing, __ATOMIC_ACQUIRE)) {
+        return;
+    }
+    const size_t step = table->n_rows / OBSERVED_OF_A_REQUEST + 1;
+    for (size_t row = 0; row < table->n_rows; row += step) {
+        const uint8_t *id = table->trace_id + row * TRACE_ID_SIZE;
+        if (is_zero_id(id) || memcmp(id, self->observed, TRACE_ID_SIZE) == 0) {
+            continue;
+        }
+        if (!is_zero_id(self->observed)) {
+            uint32_t pattern = pattern_of(id, self->observed);
+            counts->items[pattern] += pattern != NO_PATTERN;
+        }
+        memcpy(self->observed, id, TRACE_ID_SIZE);
+    }
+    __atomic_clear(&self->is_observing, __ATOMIC_RELEASE);
 }
 
 /* ---------------------------------------------------------------- attributes */
@@ -480,6 +556,8 @@ static __attribute__((noinline)) ss_status sample_span(const sampler *self, ss_t
             set_source(&it, SS_SAMPLER_TRACE_ID_HASH, spread(fnv1a(self->seed_state, trace_id, TRACE_ID_SIZE)));
         }
         check_hashed(self, &it, is_readable);
+    } else if (self->strategy == SDK_RATIO) {
+        check_sdk(self, &it, trace_id, is_readable);
     } else {
         check_consistent(&it, trace_id, is_readable);
     }
@@ -487,11 +565,13 @@ static __attribute__((noinline)) ss_status sample_span(const sampler *self, ss_t
     ss_sampler_policy policy = it.policy;
     if (table->marks[row] & SS_MARK_PRIORITY) {
         apply_span_priority(table, row, &policy, &threshold);
+        it.loses_threshold = it.loses_threshold && policy != SS_SAMPLER_SAMPLING_PRIORITY;
     }
     if (!settle(self, &it, policy, threshold, counts)) {
         ss_table_drop(table, row);
         return SS_OK;
     }
+    state.sampling.has_threshold = it.carried.has_threshold;
     if (it.sets_randomness) {
         ss_tracestate_set_randomness(&state, it.carried.randomness);
     }
@@ -523,7 +603,9 @@ static __attribute__((noinline)) ss_status add_tracestate(const sampler *self, s
  * are dropped, so what it needs is in locals and what is rarer is not inlined.
  */
 static inline __attribute__((always_inline)) ss_status run_plain(const sampler *self, ss_table *table, tally *counts,
-                                                                 ss_sampler_policy policy, bool is_hashed) {
+                                                                 ss_sampler_policy policy) {
+    const bool is_hashed = policy == SS_SAMPLER_TRACE_ID_HASH;
+    const bool is_sdk = policy == SS_SAMPLER_TRACE_ID_SDK;
     const uint32_t n_rows = table->n_rows;
     const uint32_t *const tracestate_length = table->tracestate_length;
     const uint8_t *const marks = table->marks;
@@ -531,6 +613,9 @@ static inline __attribute__((always_inline)) ss_status run_plain(const sampler *
     const uint32_t seed_state = self->seed_state;
     const uint32_t buckets = self->buckets;
     const uint64_t threshold = self->threshold;
+    const ss_sampler_sdk sdk = self->sdk;
+    const bool sdk_keeps_any = self->sdk_keeps_any;
+    const uint64_t sdk_last = self->sdk_last;
     const uint8_t *trace_id = table->trace_id;
     uint16_t hashes[BLOCK] = {0};
     uint32_t n_kept = 0;
@@ -548,9 +633,17 @@ static inline __attribute__((always_inline)) ss_status run_plain(const sampler *
             status = sample_span(self, table, (uint32_t)row, counts);
             continue;
         }
-        if (is_hashed ? (hashes[row % BLOCK] & (BUCKETS - 1)) < buckets : threshold <= low_bits(trace_id)) {
+        bool is_kept;
+        if (is_hashed) {
+            is_kept = (hashes[row % BLOCK] & (BUCKETS - 1)) < buckets;
+        } else if (is_sdk) {
+            is_kept = ss_sdk_ratio_number(sdk, trace_id) <= sdk_last && sdk_keeps_any;
+        } else {
+            is_kept = threshold <= low_bits(trace_id);
+        }
+        if (is_kept) {
             n_kept++;
-            status = add_tracestate(self, table, (uint32_t)row);
+            status = is_sdk ? SS_OK : add_tracestate(self, table, (uint32_t)row);
         } else {
             n_dropped++;
             verdict[row] = SS_DROP;
@@ -566,12 +659,12 @@ static ss_status run_spans(ss_op *op, ss_table *table, ss_verdict *verdict) {
     sampler *self = (sampler *)op;
     tally counts = {{0}};
     ss_status status;
-    if (self->strategy == HASH_SEED) {
-        status = run_plain(self, table, &counts, SS_SAMPLER_TRACE_ID_HASH, true);
-    } else if (self->strategy == NEVER) {
-        status = run_plain(self, table, &counts, SS_SAMPLER_SAMPLING_PRIORITY, false);
-    } else {
-        status = run_plain(self, table, &counts, SS_SAMPLER_TRACE_ID_W3C, false);
+    observe(self, table, &counts);
+    switch (self->strategy) { /* each with a loop of its own */
+    case HASH_SEED: status = run_plain(self, table, &counts, SS_SAMPLER_TRACE_ID_HASH); break;
+    case SDK_RATIO: status = run_plain(self, table, &counts, SS_SAMPLER_TRACE_ID_SDK); break;
+    case NEVER: status = run_plain(self, table, &counts, SS_SAMPLER_SAMPLING_PRIORITY); break;
+    default: status = run_plain(self, table, &counts, SS_SAMPLER_TRACE_ID_W3C); break;
     }
     return finish(self, table, status, &counts, verdict);
 }
@@ -628,12 +721,26 @@ static bool read_sampling_attributes(const attribute *found, ss_sampling *carrie
     return !problem;
 }
 
-/* A percentage to be kept by instead, where it is one. */
-static void apply_log_priority(const sampler *self, const attribute *found, ss_sampler_policy *policy,
-                               uint64_t *threshold) {
+/* A percentage to be kept by instead, where it is one: it is returned as a ratio, else 0. */
+static double apply_log_priority(const sampler *self, const attribute *found, ss_sampler_policy *policy,
+                                 uint64_t *threshold) {
     double percentage;
     if (as_number(&found->value, &percentage) && ss_sampler_threshold(percentage / 100, self->precision, threshold)) {
         *policy = SS_SAMPLER_SAMPLING_PRIORITY;
+        return percentage / 100;
+    }
+    return 0;
+}
+
+/* The same by the SDK's own arithmetic. */
+static void apply_sdk_log_priority(const sampler *self, const attribute *found, const uint8_t *trace_id, item *it,
+                                   ss_sampler_policy *policy, uint64_t *threshold) {
+    double ratio = apply_log_priority(self, found, policy, threshold);
+    if (ratio > 0 && it->error == NO_ERROR) {
+        uint64_t last;
+        bool is_kept = ss_sdk_ratio_last(self->sdk, ratio, &last) && ss_sdk_ratio_number(self->sdk, trace_id) <= last;
+        *threshold = is_kept ? 0 : SS_THRESHOLD_NEVER;
+        it->loses_threshold = ratio < 1;
     }
 }
 
@@ -660,6 +767,9 @@ static ss_status write_log(ss_table *table, uint32_t row, const item *it, const 
     uint8_t added[2 * ATTRIBUTE_MAX];
     size_t added_length = 0;
     ss_status status = SS_OK;
+    if (it->is_writable && it->loses_threshold) {
+        return ss_table_edit(table, row, found[WANTED_THRESHOLD].offset, found[WANTED_THRESHOLD].length, added, 0);
+    }
     for (int i = 0; i < 2 && status == SS_OK; i++) {
         bool is_randomness = i == 0;
         if (is_randomness ? !it->sets_randomness : !it->sets_threshold) {
@@ -710,13 +820,17 @@ static ss_status sample_log(const sampler *self, ss_table *table, uint32_t row, 
             set_source(&it, SS_SAMPLER_ATTRIBUTE, spread(hash));
         }
         check_hashed(self, &it, is_readable);
+    } else if (self->strategy == SDK_RATIO) {
+        check_sdk(self, &it, trace_id, is_readable);
     } else {
         check_consistent(&it, trace_id, is_readable);
     }
     uint64_t threshold = decide(self, &it);
     ss_sampler_policy policy = it.policy;
-    if (self->priority_attribute.length) {
-        apply_log_priority(self, &found[WANTED_PRIORITY], &policy, &threshold);
+    if (self->priority_attribute.length && self->strategy == SDK_RATIO) {
+        apply_sdk_log_priority(self, &found[WANTED_PRIORITY], trace_id, &it, &policy, &threshold);
+    } else if (self->priority_attribute.length) {
+        (void)apply_log_priority(self, &found[WANTED_PRIORITY], &policy, &threshold);
     }
     if (!settle(self, &it, policy, threshold, counts)) {
         ss_table_drop(table, row);
@@ -729,6 +843,7 @@ static ss_status run_logs(ss_op *op, ss_table *table, ss_verdict *verdict) {
     sampler *self = (sampler *)op;
     ss_status status = SS_OK;
     tally counts = {{0}};
+    observe(self, table, &counts);
     for (uint32_t row = 0; row < table->n_rows && status == SS_OK; row++) {
         if (table->verdict[row] == SS_KEEP) {
             status = sample_log(self, table, row, &counts);
@@ -762,6 +877,12 @@ static const char *check_config(const ss_sampler_config *config) {
     if (config->sampling_precision > SS_SAMPLING_DIGITS) {
         return "sampling_precision must be at most 14";
     }
+    if (config->mode == SS_SAMPLER_SDK_RATIO && (uint32_t)config->sdk >= SS_SAMPLER_N_SDKS) {
+        return "sdk must be one of those listed";
+    }
+    if (config->mode == SS_SAMPLER_SDK_RATIO && !(config->sdk_ratio >= 0 && config->sdk_ratio <= 1)) {
+        return "sdk_ratio must be a number from 0 to 1";
+    }
     return NULL;
 }
 
@@ -787,7 +908,13 @@ static void prepare(sampler *self, const ss_sampler_config *config) {
     self->buckets = ss_sampler_buckets(percentage);
     self->ratio = (double)percentage / 100 < 0x1p-56 ? 0x1p-56 : (double)percentage / 100;
     self->threshold = SS_THRESHOLD_NEVER;
-    if (percentage == 0 || (config->mode == SS_SAMPLER_HASH_SEED && self->buckets == 0)) {
+    if (config->mode == SS_SAMPLER_SDK_RATIO) {
+        self->strategy = SDK_RATIO;
+        self->threshold = 1; /* of what check_sdk makes */
+        self->ratio = config->sdk_ratio;
+        self->sdk = config->sdk;
+        self->sdk_keeps_any = ss_sdk_ratio_last(config->sdk, config->sdk_ratio, &self->sdk_last);
+    } else if (percentage == 0 || (config->mode == SS_SAMPLER_HASH_SEED && self->buckets == 0)) {
         self->strategy = NEVER;
     } else if (config->mode == SS_SAMPLER_HASH_SEED) {
         self->strategy = HASH_SEED;

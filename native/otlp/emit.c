@@ -176,7 +176,15 @@ static void write_body(emitter *e, uint32_t index) {
     copy_edited(e, from, node->end_offset, &edit);
 }
 
+/* Whether what is emitted is the message as it came, unusual encodings of lengths included. */
+static bool is_whole(const ss_table *table, uint32_t first_row, uint32_t end_row) {
+    return first_row == 0 && end_row == table->n_rows && ss_table_is_untouched(table);
+}
+
 size_t ss_emit_size(ss_table *table, uint32_t first_row, uint32_t end_row) {
+    if (is_whole(table, first_row, end_row)) {
+        return table->bytes_length;
+    }
     emitter e = {.table = table, .own = table->private_state, .first_row = first_row, .end_row = end_row};
     return e.own->n_nodes ? measure(&e) : 0;
 }
@@ -185,7 +193,7 @@ ss_status ss_emit(ss_table *table, uint32_t first_row, uint32_t end_row, ss_buff
     if (end_row > table->n_rows || first_row > end_row) {
         return SS_ERR_ARGUMENT;
     }
-    if (first_row == 0 && end_row == table->n_rows && ss_table_is_untouched(table)) {
+    if (is_whole(table, first_row, end_row)) {
         return ss_buffer_append(out, table->bytes, table->bytes_length);
     }
     emitter e = {.table = table, .own = table->private_state, .first_row = first_row, .end_row = end_row};

@@ -12,11 +12,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* READY_MAX: batches that may wait for an output that refuses before requests are refused, too. READY_BYTES_MAX: what
- * may wait where no output refuses, and only the thread is late: after a burst, or on a busy machine. */
+/* READY_MAX: batches that may wait for an output that refuses before requests are refused, too. Where no output refuses
+ * and only the thread is late, because it has much to compress or the machine is busy, who brings more than
+ * READY_BYTES_EASY waits for it: its peers are slowed down by their own connection, and the thread gets the processor.
+ */
 enum {
     READY_MAX = 2,
+    READY_BYTES_EASY = 4 << 20,
     READY_BYTES_MAX = 64 << 20,
+    LATE_WAIT_MAX_NS = 100000000,
     RETRY_FIRST_NS = 5000000,
     RETRY_LAST_NS = 200000000,
     REFUSAL_RETRY_MS = 1000
@@ -52,6 +56,7 @@ typedef struct batch {
     pthread_t thread;
     pthread_mutex_t lock; /* guards what follows */
     pthread_cond_t work;  /* for the thread: something is ready, or gathering has begun, or draining */
+    pthread_cond_t eased; /* for who brings requests: a batch less is waiting */
     pthread_cond_t idle;  /* for ss_batch_drain: the thread has finished */
     gathered active;
     gathered *spare; /* what active is sealed into: there before anything is gathered, so that sealing cannot fail */
@@ -69,9 +74,9 @@ typedef struct batch {
     ss_consumer *outputs[];
 } batch;
 
-static void wait_until(batch *self, uint64_t deadline_ns) {
+static void wait_until(batch *self, pthread_cond_t *condition, uint64_t deadline_ns) {
     struct timespec at = ss_clock_timespec(deadline_ns);
-    pthread_cond_timedwait(&self->work, &self->lock, &at);
+    pthread_cond_timedwait(condition, &self->lock, &at);
 }
 
 /* ---------------------------------------------------------------- gathering, under the lock */
@@ -286,6 +291,19 @@ static ss_status take(batch *self, ss_worker *worker, const ss_view *view) {
     return gather(self, view, 0, view->table ? view->table->n_rows : 0, view->n_items);
 }
 
+/* Let the thread catch up. */
+static void wait_while_late(batch *self) {
+    uint64_t end_ns = 0;
+    while (self->n_ready >= READY_MAX && self->n_ready_bytes >= READY_BYTES_EASY && !self->is_held_up &&
+           !self->give_up_ns) {
+        end_ns = end_ns ? end_ns : ss_clock_deadline(LATE_WAIT_MAX_NS);
+        if (ss_clock_ns() >= end_ns) {
+            break;
+        }
+        wait_until(self, &self->eased, end_ns);
+    }
+}
+
 static ss_status batch_consume(ss_consumer *consumer, ss_worker *worker, const ss_view *view, ss_verdict *verdict) {
     batch *self = (batch *)consumer;
     ss_view scanned;
@@ -297,6 +315,7 @@ static ss_status batch_consume(ss_consumer *consumer, ss_worker *worker, const s
     }
     if (status == SS_OK) {
         pthread_mutex_lock(&self->lock);
+        wait_while_late(self);
         if (self->give_up_ns) {
             status = ss_refuse(verdict, "collector is shutting down", REFUSAL_RETRY_MS);
         } else if (self->n_ready >= READY_MAX && (self->is_held_up || self->n_ready_bytes >= READY_BYTES_MAX)) {
@@ -341,9 +360,10 @@ static void pass_on(batch *self) {
             }
             pthread_mutex_lock(&self->lock);
             self->is_held_up = true;
+            pthread_cond_broadcast(&self->eased); /* to be refused */
             bool gives_up = status != SS_ERR_REFUSED || (self->give_up_ns && ss_clock_ns() >= self->give_up_ns);
             if (!gives_up) {
-                wait_until(self, ss_clock_deadline(pause_ns));
+                wait_until(self, &self->work, ss_clock_deadline(pause_ns));
             }
             pthread_mutex_unlock(&self->lock);
             if (gives_up) {
@@ -366,6 +386,7 @@ static void pass_on(batch *self) {
     self->ready = full->next;
     self->ready_end = self->ready ? self->ready_end : &self->ready;
     self->n_ready--;
+    pthread_cond_broadcast(&self->eased);
     free(full);
 }
 
@@ -381,7 +402,7 @@ static void *run(void *argument) {
         } else if (self->give_up_ns) {
             break;
         } else if (self->active.n_items) {
-            wait_until(self, self->deadline_ns);
+            wait_until(self, &self->work, self->deadline_ns);
         } else {
             pthread_cond_wait(&self->work, &self->lock);
         }
@@ -400,6 +421,7 @@ ss_status ss_batch_drain(ss_consumer *consumer, uint64_t timeout_ns) {
     if (!self->give_up_ns) {
         self->give_up_ns = ss_clock_deadline(timeout_ns);
         pthread_cond_signal(&self->work);
+        pthread_cond_broadcast(&self->eased);
     }
     while (!self->is_finished) {
         pthread_cond_wait(&self->idle, &self->lock);
@@ -414,6 +436,7 @@ static void release(batch *self) {
     free(self->spare);
     ss_worker_free(self->worker);
     pthread_cond_destroy(&self->work);
+    pthread_cond_destroy(&self->eased);
     pthread_cond_destroy(&self->idle);
     pthread_mutex_destroy(&self->lock);
     free(self);
@@ -463,6 +486,7 @@ ss_consumer *ss_batch_new(ss_runtime *runtime, ss_signal signal, const ss_batch_
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&self->lock, NULL);
     pthread_cond_init(&self->work, &monotonic);
+    pthread_cond_init(&self->eased, &monotonic);
     pthread_cond_init(&self->idle, NULL);
     pthread_condattr_destroy(&monotonic);
     self->worker = ss_worker_new(runtime);

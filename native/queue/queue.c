@@ -1,6 +1,8 @@
 /*
  * A bounded queue in memory, filled by event loops and batches, emptied by Python threads. A request keeps its place
- * until the one who took it says that it is done. Source: the Collector's sending_queue.
+ * until the one who took it says that it is done. It is compressed before it waits, so that an outage of the backend
+ * costs a tenth of the memory, and so that who brings too much is slowed down by the work, not by others' memory.
+ * Source: the Collector's sending_queue.
  */
 #include "core/clock.h"
 #include "otlp/table.h"
@@ -9,7 +11,7 @@
 
 #include <stdlib.h>
 
-enum { REFUSAL_RETRY_MS = 1000 };
+enum { REFUSAL_RETRY_MS = 1000, PRESS_BYTES_MAX = 8 << 20 };
 
 /* An event loop or a batch that waits for room waits no longer, since a shutdown and a reload wait for it: then the
  * request is refused and comes again. */
@@ -18,9 +20,20 @@ static const uint64_t BLOCK_MAX_NS = 1000000000;
 typedef struct entry entry;
 struct entry {
     ss_buffer bytes;
+    ss_encoding encoding;
+    size_t original_length;
     uint64_t n_items;
     uint64_t size; /* in sizer units */
     entry *next;
+};
+
+/* What one request at a time is compressed with. There are as many as threads that have brought requests at once. */
+typedef struct press press;
+struct press {
+    ss_codec *codec;
+    ss_buffer original;
+    ss_buffer compressed;
+    press *next;
 };
 
 typedef struct queue {
@@ -34,12 +47,21 @@ typedef struct queue {
     pthread_cond_t freed;  /* for blocked pushers */
     entry *first;
     entry **end;
+    uint32_t n_filling; /* entries that have their place and are being written */
+    ss_encoding encoding;
+    int level;
+    press *presses;
     bool is_closed;
     ss_queue_stats stats;
 } queue;
 
-static uint64_t size_of(const queue *self, size_t length, uint64_t n_items) {
-    return self->sizer == SS_SIZER_REQUESTS ? 1 : self->sizer == SS_SIZER_ITEMS ? n_items : length;
+static uint64_t size_of(const queue *self, const ss_view *view) {
+    switch (self->sizer) {
+    case SS_SIZER_REQUESTS: return 1;
+    case SS_SIZER_ITEMS: return view->n_items;
+    case SS_SIZER_BYTES: break;
+    }
+    return view->table ? ss_emit_size(view->table, 0, view->table->n_rows) : view->length;
 }
 
 /* Wait for room, or refuse. Called with the lock. */
@@ -58,65 +80,188 @@ static ss_status find_room(queue *self, uint64_t size, ss_verdict *verdict) {
     return self->is_closed ? ss_refuse(verdict, "sending queue is stopped", REFUSAL_RETRY_MS) : SS_OK;
 }
 
-/* Write the request into a buffer of the entry's own. */
-static ss_status fill(queue *self, entry *added, const ss_view *view) {
-    added->bytes = ss_runtime_take_buffer(self->runtime);
-    if (!view->table) {
-        return ss_buffer_append(&added->bytes, view->bytes, view->length);
+static press *take_press(queue *self) {
+    pthread_mutex_lock(&self->lock);
+    press *taken = self->presses;
+    if (taken) {
+        self->presses = taken->next;
     }
-    return ss_emit(view->table, 0, view->table->n_rows, &added->bytes);
+    pthread_mutex_unlock(&self->lock);
+    if (!taken && (taken = calloc(1, sizeof *taken)) && !(taken->codec = ss_codec_new())) {
+        free(taken);
+        taken = NULL;
+    }
+    return taken;
+}
+
+static void free_press(press *gone) {
+    ss_codec_free(gone->codec);
+    ss_buffer_free(&gone->original);
+    ss_buffer_free(&gone->compressed);
+    free(gone);
+}
+
+static void trim(ss_buffer *buffer) {
+    if (buffer->capacity > PRESS_BYTES_MAX) {
+        ss_buffer_free(buffer);
+    }
+    buffer->length = 0;
+}
+
+static void give_press(queue *self, press *given) {
+    trim(&given->original);
+    trim(&given->compressed);
+    pthread_mutex_lock(&self->lock);
+    given->next = self->presses;
+    self->presses = given;
+    pthread_mutex_unlock(&self->lock);
+}
+
+/* Append the request to out as it would go out uncompressed. */
+static ss_status write_request(const ss_view *view, ss_buffer *out) {
+    return view->table ? ss_emit(view->table, 0, view->table->n_rows, out)
+                       : ss_buffer_append(out, view->bytes, view->length);
+}
+
+static ss_status fill_compressed(queue *self, entry *added, int level, const ss_view *view) {
+    press *used = take_press(self);
+    if (!used) {
+        return SS_ERR_NO_MEMORY;
+    }
+    const uint8_t *bytes = view->bytes;
+    size_t length = view->length;
+    ss_status status = SS_OK;
+    if (view->table && (status = write_request(view, &used->original)) == SS_OK) {
+        bytes = used->original.data;
+        length = used->original.length;
+    }
+    added->original_length = length;
+    if (status == SS_OK) {
+        status = ss_compress(used->codec, added->encoding, level, bytes, length, &used->compressed);
+    }
+    if (status == SS_OK) {
+        status = ss_buffer_append(&added->bytes, used->compressed.data, used->compressed.length);
+    }
+    give_press(self, used);
+    return status;
+}
+
+static ss_status fill_plain(queue *self, entry *added, const ss_view *view) {
+    added->bytes = ss_runtime_take_buffer(self->runtime);
+    ss_status status = write_request(view, &added->bytes);
+    added->original_length = added->bytes.length;
+    return status;
+}
+
+static void free_entry(queue *self, entry *gone) {
+    if (gone->encoding == SS_ENCODING_IDENTITY) {
+        ss_runtime_give_buffer(self->runtime, gone->bytes);
+    } else {
+        ss_buffer_free(&gone->bytes); /* of the size of its content: of no use to others */
+    }
+    free(gone);
+}
+
+static void reserve(queue *self, const entry *added) {
+    self->n_filling++;
+    self->stats.size += added->size;
+    self->stats.items += added->n_items;
+}
+
+/* Give back the place of an entry. Called with the lock. */
+static void free_place(queue *self, const entry *gone) {
+    self->stats.size -= gone->size;
+    self->stats.items -= gone->n_items;
+    pthread_cond_broadcast(&self->freed);
 }
 
 static ss_status queue_consume(ss_consumer *consumer, ss_worker *worker, const ss_view *view, ss_verdict *verdict) {
     (void)worker;
     queue *self = (queue *)consumer;
     entry *added = calloc(1, sizeof *added);
-    if (!added || fill(self, added, view) != SS_OK) {
-        if (added) {
-            ss_buffer_free(&added->bytes);
-        }
-        free(added);
+    if (!added) {
         return ss_refuse(verdict, "out of memory", REFUSAL_RETRY_MS);
     }
     added->n_items = view->n_items;
-    added->size = size_of(self, added->bytes.length, view->n_items);
+    added->size = size_of(self, view);
     pthread_mutex_lock(&self->lock);
+    added->encoding = self->encoding;
+    int level = self->level;
     ss_status status = find_room(self, added->size, verdict);
     if (status == SS_OK) {
-        ss_runtime_account(self->runtime, (int64_t)added->bytes.length);
-        *self->end = added;
-        self->end = &added->next;
-        self->stats.size += added->size;
-        self->stats.items += added->n_items;
-        pthread_cond_signal(&self->filled);
+        reserve(self, added);
     } else {
         /* A batch tries again several times a second, and counts itself what it gives up. */
         self->stats.enqueue_failed_items += view->is_retried ? 0 : added->n_items;
     }
     pthread_mutex_unlock(&self->lock);
     if (status != SS_OK) {
-        ss_runtime_give_buffer(self->runtime, added->bytes);
         free(added);
+        return status;
+    }
+    status = added->encoding == SS_ENCODING_IDENTITY ? fill_plain(self, added, view)
+                                                     : fill_compressed(self, added, level, view);
+    pthread_mutex_lock(&self->lock);
+    self->n_filling--;
+    if (status == SS_OK) {
+        ss_runtime_account(self->runtime, (int64_t)added->bytes.length);
+        *self->end = added;
+        self->end = &added->next;
+        pthread_cond_signal(&self->filled);
+    } else {
+        free_place(self, added);
+    }
+    if (self->is_closed) {
+        pthread_cond_broadcast(&self->filled); /* who waits for the last entry finds out that there is none */
+    }
+    pthread_mutex_unlock(&self->lock);
+    if (status != SS_OK) {
+        free_entry(self, added);
+        return ss_refuse(verdict, "out of memory", REFUSAL_RETRY_MS);
+    }
+    return SS_OK;
+}
+
+ss_status ss_queue_set_compression(ss_consumer *consumer, ss_encoding encoding, int level) {
+    queue *self = (queue *)consumer;
+    static const uint8_t nothing[1] = {0};
+    press *trial = take_press(self);
+    if (!trial) {
+        return SS_ERR_NO_MEMORY;
+    }
+    ss_status status = ss_compress(trial->codec, encoding, level, nothing, 0, &trial->compressed);
+    give_press(self, trial);
+    if (status == SS_OK) {
+        pthread_mutex_lock(&self->lock);
+        self->encoding = encoding;
+        self->level = level;
+        pthread_mutex_unlock(&self->lock);
     }
     return status;
+}
+
+/* Closed, and nothing more will come. Called with the lock. */
+static bool is_over(const queue *self) {
+    return self->is_closed && !self->n_filling;
 }
 
 ss_status ss_queue_pop(ss_consumer *consumer, uint64_t timeout_ns, ss_queue_item *item) {
     queue *self = (queue *)consumer;
     struct timespec deadline = ss_clock_timespec(ss_clock_deadline(timeout_ns));
     pthread_mutex_lock(&self->lock);
-    while (!self->first && !self->is_closed) {
+    while (!self->first && !is_over(self)) {
         if (pthread_cond_timedwait(&self->filled, &self->lock, &deadline)) {
             break;
         }
     }
     entry *taken = self->first;
-    ss_status status = taken ? SS_OK : self->is_closed ? SS_ERR_CLOSED : SS_ERR_TIMEOUT;
+    ss_status status = taken ? SS_OK : is_over(self) ? SS_ERR_CLOSED : SS_ERR_TIMEOUT;
     if (taken) {
         self->first = taken->next;
         self->end = self->first ? self->end : &self->first;
         self->stats.in_flight_requests++;
-        *item = (ss_queue_item){taken->bytes.data, taken->bytes.length, taken->n_items, taken};
+        *item = (ss_queue_item){taken->bytes.data,      taken->bytes.length, taken->encoding,
+                                taken->original_length, taken->n_items,      taken};
     }
     pthread_mutex_unlock(&self->lock);
     return status;
@@ -124,8 +269,7 @@ ss_status ss_queue_pop(ss_consumer *consumer, uint64_t timeout_ns, ss_queue_item
 
 static void forget(queue *self, entry *gone) {
     ss_runtime_account(self->runtime, -(int64_t)gone->bytes.length);
-    ss_runtime_give_buffer(self->runtime, gone->bytes);
-    free(gone);
+    free_entry(self, gone);
 }
 
 void ss_queue_done(ss_consumer *consumer, ss_queue_item *item) {
@@ -136,10 +280,8 @@ void ss_queue_done(ss_consumer *consumer, ss_queue_item *item) {
     }
     *item = (ss_queue_item){0};
     pthread_mutex_lock(&self->lock);
-    self->stats.size -= gone->size;
-    self->stats.items -= gone->n_items;
+    free_place(self, gone);
     self->stats.in_flight_requests--;
-    pthread_cond_broadcast(&self->freed);
     pthread_mutex_unlock(&self->lock);
     forget(self, gone);
 }
@@ -166,6 +308,10 @@ static void queue_free(ss_consumer *consumer) {
     for (entry *next, *left = self->first; left; left = next) {
         next = left->next;
         forget(self, left);
+    }
+    for (press *next, *left = self->presses; left; left = next) {
+        next = left->next;
+        free_press(left);
     }
     pthread_cond_destroy(&self->filled);
     pthread_cond_destroy(&self->freed);

@@ -17,8 +17,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         return 0;
     }
     ss_sampler_config config = {.signal = data[0] & 1 ? SS_SIGNAL_LOGS : SS_SIGNAL_TRACES,
-                                .mode = (ss_sampler_mode)(data[0] >> 1 & 3) % 3,
+                                .mode = (ss_sampler_mode)(data[0] >> 1 & 3),
                                 .sampling_percentage = data[0] & 8 ? 100 : 50,
+                                .sdk = (ss_sampler_sdk)(data[0] >> 4) % SS_SAMPLER_N_SDKS,
+                                .sdk_ratio = data[0] & 8 ? 1 : 0.5,
                                 .sampling_precision = 4,
                                 .fail_closed = data[0] & 16,
                                 .allow_resampling = data[0] & 32,

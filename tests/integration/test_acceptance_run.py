@@ -193,7 +193,7 @@ def test_memory_limiter_refuses_until_there_is_room(tmp_path: Path) -> None:
     ends = threading.Event()
     with Backend() as backend:
         backend.answer = lambda context: ends.wait(30)
-        config = make(backend, timeout="30s")
+        config = make(backend, timeout="30s", compression="none")  # so that memory is what ends first
         limits = {"check_interval": "20ms", "limit_mib": 60, "spike_limit_mib": 10}
         config["processors"] = {"memory_limiter": limits, "batch": {"timeout": "20ms"}}
         config["service"]["pipelines"]["traces"]["processors"] = ["memory_limiter", "batch"]

@@ -2,6 +2,7 @@
 #include "ops/op.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -593,15 +594,75 @@ static void test_logs(void) {
     }
 }
 
+/* A threshold that sdk_ratio makes untrue is taken out, the field with its bytes; at 100 % it stays true. */
+static void test_sdk_ratio_takes_the_threshold_out(void) {
+    for (int is_log = 0; is_log < 2; is_log++) {
+        ss_signal signal = is_log ? SS_SIGNAL_LOGS : SS_SIGNAL_TRACES;
+        for (int is_whole = 0; is_whole < 2; is_whole++) {
+            ss_op *op = make((ss_sampler_config){.signal = signal,
+                                                 .mode = SS_SAMPLER_SDK_RATIO,
+                                                 .sdk = SS_SAMPLER_SDK_PYTHON,
+                                                 .sdk_ratio = is_whole ? 1 : 0.5,
+                                                 .fail_closed = true});
+            record r, expected;
+            begin(&r, signal, "ffffffffffffffff0000000000000001");
+            expected = r;
+            if (is_log) {
+                put_attribute(&r, SS_LOG_RECORD_ATTRIBUTES, "sampling.threshold", "string:8");
+            } else {
+                put_tracestate(&r, "ot=th:8");
+                put_tracestate(&expected, "");
+            }
+            run(&r, op);
+            CHECK(r.kept);
+            CHECK_EQUAL(is_whole, r.untouched);
+            if (!is_whole) {
+                CHECK_EQUAL(expected.length, r.length);
+                CHECK(memcmp(expected.bytes, r.bytes, r.length) == 0);
+            }
+            ss_op_free(op);
+        }
+    }
+}
+
+/* Two threads through one sampler: the state about random ids is theirs by turns. */
+static void *push_counting_ids(void *op) {
+    for (int i = 1; i < 400; i++) {
+        char id[33];
+        record r;
+        snprintf(id, sizeof id, "%032x", i);
+        begin(&r, SS_SIGNAL_TRACES, id);
+        run(&r, op);
+    }
+    return NULL;
+}
+
+static void test_ids_are_watched_by_several_threads(void) {
+    ss_op *op = make((ss_sampler_config){.signal = SS_SIGNAL_TRACES, .sampling_percentage = 10});
+    pthread_t threads[2];
+    for (int i = 0; i < 2; i++) {
+        CHECK_EQUAL(0, pthread_create(&threads[i], NULL, push_counting_ids, op));
+    }
+    for (int i = 0; i < 2; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    CHECK(ss_op_counter(op, SS_SAMPLER_COUNTING) > 0);
+    CHECK_EQUAL(0, ss_op_counter(op, SS_SAMPLER_CONSTANT_LOW_HALF));
+    ss_op_free(op);
+}
+
 static void test_bad_configuration_is_refused(void) {
     const ss_sampler_config good = {.signal = SS_SIGNAL_TRACES, .sampling_percentage = 10};
-    ss_sampler_config bad[5] = {good, good, good, good, good};
+    ss_sampler_config bad[7] = {good, good, good, good, good, good, good};
     bad[0].signal = SS_SIGNAL_METRICS;
     bad[1].sampling_percentage = -1;
     bad[2].sampling_percentage = NAN;
     bad[3].sampling_percentage = INFINITY;
     bad[4].sampling_precision = 15;
-    for (size_t i = 0; i < 5; i++) {
+    bad[5].mode = bad[6].mode = SS_SAMPLER_SDK_RATIO;
+    bad[5].sdk = SS_SAMPLER_N_SDKS;
+    bad[6].sdk_ratio = NAN;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         ss_error error = {0};
         CHECK(ss_sampler_new(&bad[i], &error) == NULL);
         CHECK_EQUAL(SS_ERR_ARGUMENT, error.code);
@@ -621,6 +682,8 @@ int main(void) {
     test_errors_are_counted();
     test_resampling();
     test_logs();
+    test_sdk_ratio_takes_the_threshold_out();
+    test_ids_are_watched_by_several_threads();
     test_bad_configuration_is_refused();
     return check_finish();
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 import math
 from collections.abc import Iterator
@@ -14,9 +13,10 @@ from hypothesis import strategies as st
 
 from collector.config.decode import decode
 from collector.config.expand import UNKNOWN, Expanded
-from collector.config.fields import Duration, Secret, option
+from collector.config.fields import Duration, Secret, option, section
 from collector.config.values import format_duration
 from collector.errors import ConfigError
+from collector.lean import fields
 
 
 class Color(enum.StrEnum):
@@ -26,7 +26,7 @@ class Color(enum.StrEnum):
     BLUE = "blue"
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@section
 class Inner:
     """A section."""
 
@@ -34,7 +34,7 @@ class Inner:
     inner_only: bool = option(False, doc="Only here.")
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@section
 class Config:
     """One field of each type."""
 
@@ -66,7 +66,7 @@ class Config:
             yield "", "99 is a bad number"
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@section
 class Required:
     """A key without a default."""
 
@@ -95,8 +95,8 @@ def problems_of(value: Any, config_class: type[Any] = Config) -> list[str]:
         ({"mode": "B"}, "mode", "b"),
         ({"color": "blue"}, "color", Color.BLUE),
         ({"color": "Blue"}, "color", Color.BLUE),
-        ({"timeout": "1m0.5s"}, "timeout", 60.5),
-        ({"wait": 0}, "wait", 0.0),
+        ({"timeout": "1m0.5s"}, "timeout", Duration(60.5)),
+        ({"wait": 0}, "wait", Duration(0.0)),
         ({"token": Expanded(1000.0, "1e3")}, "token", Secret("1e3")),
         ({"headers": {"x-id": Expanded(True, "true")}}, "headers", {"x-id": "true"}),
         ({"inner": {"size": 3}}, "inner", Inner(size=3)),
@@ -126,7 +126,7 @@ def test_value_becomes_what_the_field_says(values: dict[str, Any], field: str, e
         None,
         {},
         Expanded(None, ""),
-        {field.name.rstrip("_"): None for field in dataclasses.fields(Config) if field.name != "enabled"},
+        {field.name.rstrip("_"): None for field in fields(Config) if field.name != "enabled"},
     ],
 )
 def test_null_means_the_defaults(value: Any) -> None:
@@ -261,7 +261,7 @@ _VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
     max_leaves=5,
 )
-_NAMES = [field.name.rstrip("_") for field in dataclasses.fields(Config)]
+_NAMES = [field.name.rstrip("_") for field in fields(Config)]
 
 
 @given(st.dictionaries(st.sampled_from([*_NAMES, "other"]), _VALUES, max_size=5))

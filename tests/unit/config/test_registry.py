@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from collector.config.fields import section
 from collector.ids import Kind
 from collector.registry import Registry, Unavailable, UnknownType
 
@@ -61,15 +62,17 @@ def test_missing_dependency_is_named() -> None:
 
 
 def test_other_distributions_add_types(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An entry point gives a type that the tree has not, and one that cannot be loaded says why."""
+    """An entry point gives a type that the tree has not, and one that cannot be used says why."""
 
     def fail() -> None:
         raise ImportError("no such thing")
 
-    factory = object()
+    factory = SimpleNamespace(config=section(type("Config", (), {})))
+    plain = SimpleNamespace(config=SimpleNamespace)
     points = [
         SimpleNamespace(name="exporters.theirs", module="theirs.exporter", load=lambda: factory),
         SimpleNamespace(name="exporters.broken", module="theirs.broken", load=fail),
+        SimpleNamespace(name="exporters.plain", module="theirs.plain", load=lambda: plain),
         SimpleNamespace(name="receivers.other", module="theirs.receiver", load=lambda: factory),
     ]
     monkeypatch.setattr(
@@ -77,9 +80,11 @@ def test_other_distributions_add_types(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     registry = Registry(FAKES)
     assert registry.find(Kind.EXPORTER, "theirs") == ("theirs", "theirs.exporter", factory)
-    assert registry.types(Kind.EXPORTER) == ["broken", "debug", "kafka", "otlp_http", "theirs"]
+    assert registry.types(Kind.EXPORTER) == ["broken", "debug", "kafka", "otlp_http", "plain", "theirs"]
     with pytest.raises(Unavailable, match="no such thing"):
         registry.find(Kind.EXPORTER, "broken")
+    with pytest.raises(Unavailable, match="SimpleNamespace is not made by `section`"):
+        registry.find(Kind.EXPORTER, "plain")
     with pytest.raises(UnknownType):
         registry.find(Kind.EXPORTER, "other")
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import collections
-import dataclasses
 import functools
-import logging
 import math
 import random
 import struct
@@ -19,70 +17,20 @@ from hypothesis import strategies as st
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 
-from collector.component import Settings
 from collector.config.fields import Option
 from collector.errors import NativeError
-from collector.ids import ComponentID, Signal
+from collector.ids import Signal
+from collector.lean import fields, replace
 from collector.native import sampler
-from collector.native.pipeline import Pipeline, Queue
-from collector.native.runtime import Runtime, Worker
 from collector.processors import probabilistic_sampler
 from collector.processors.probabilistic_sampler import Config
-from collector.telemetry.logs import Log
 from tests.support import otlp
+from tests.support.sampler_harness import Harness, span_of
 from tests.support.sampling import Carrier, Oracle, hash_randomness, parse_float, threshold, threshold_text
 
 DATA = Path(__file__).parents[2] / "data" / "sampler"
 MODES = {"H": "hash_seed", "E": "equalizing", "P": "proportional"}
 D = "fefefefefefefefefe80000000000000"
-
-
-class Harness:
-    """One sampler, or a chain of them, in a pipeline of its own, in front of a queue."""
-
-    def __init__(self, *configs: Config, signal: Signal = Signal.TRACES) -> None:
-        self.signal = signal
-        self.runtime = Runtime()
-        self.worker = Worker(self.runtime)
-        self.processors = [
-            probabilistic_sampler.factory.create(
-                config,
-                Settings(
-                    id=ComponentID("probabilistic_sampler", str(number)),
-                    signal=signal,
-                    runtime=self.runtime,
-                    log=Log(logging.getLogger("test")),
-                ),
-            )
-            for number, config in enumerate(configs)
-        ]
-        self.queue = Queue(self.runtime, signal, sizer="requests", capacity=10)
-        self.pipeline = Pipeline(signal, [processor.op for processor in self.processors], self.queue)
-
-    def push(self, request: bytes) -> list[Any]:
-        """Return the items that are left of request."""
-        self.pipeline.push(self.worker, request)
-        item = self.queue.pop(0)
-        if item is None:
-            return []
-        left = list(otlp.items(otlp.decode(self.signal, bytes(item.view))))
-        assert item.item_count == len(left)
-        self.queue.done(item)
-        return left
-
-    def run(self, *items: Any) -> list[Any]:
-        """Return the spans or log records that are left."""
-        make = otlp.traces if self.signal is Signal.TRACES else otlp.logs
-        return self.push(make(*items).SerializeToString())
-
-    def policies(self, number: int = 0) -> dict[tuple[str, bool], int]:
-        """Return the decisions of a sampler by policy and outcome."""
-        counts = {}
-        for sample in self.processors[number].samples():
-            labels = dict(sample.labels)
-            if "sampled" in labels:
-                counts[labels["policy"], labels["sampled"] == "true"] = int(sample.value)
-        return counts
 
 
 def vectors(name: str) -> list[str]:
@@ -98,15 +46,6 @@ def typed_value(text: str) -> AnyValue:
     if kind == "double":
         return AnyValue(double_value=float(value))
     return AnyValue(int_value=int(value)) if kind == "int" else AnyValue(bool_value=value == "1")
-
-
-def span_of(trace_id: str, tracestate: str = "", priority: AnyValue | None = None, name: str = "s") -> Any:
-    """Return a span."""
-    span = otlp.span(name, trace_id=bytes.fromhex(trace_id), trace_state=tracestate)
-    if priority is not None:
-        span.attributes.append(otlp.attribute("before", 1))
-        span.attributes.append(KeyValue(key="sampling.priority", value=priority))
-    return span
 
 
 class TestVectors:
@@ -434,7 +373,7 @@ class TestLogs:
         marks = [first(record, "sampling.randomness") for record in left]
         assert 2 == len(marks)
         assert marks[0] == marks[1]
-        open_left = Harness(dataclasses.replace(config, fail_closed=False), signal=Signal.LOGS).run(*records)
+        open_left = Harness(replace(config, fail_closed=False), signal=Signal.LOGS).run(*records)
         assert 3 == len(open_left)
 
     @pytest.mark.parametrize("value", [{"array_value": {"values": [{"int_value": 1}]}}, {"kvlist_value": {}}])
@@ -494,6 +433,20 @@ class TestChains:
         again = Harness(Config(sampling_percentage=50, mode="proportional")).run(*left)
         assert abs(len(again) / len(left) - 0.5) < 4 * math.sqrt(0.25 / len(left))
 
+    @pytest.mark.parametrize(
+        ("mode", "percentage", "arrived", "left"),
+        [
+            ("equalizing", 25, "", ["ot=th:c"]),
+            ("equalizing", 50, "ot=th:0;rv:9b8233f7e3a151", ["ot=rv:9b8233f7e3a151;th:8"]),
+            ("proportional", 50, "ot=th:8", ["ot=th:c"]),
+            ("proportional", 50, "a=x,ot=th:8,b=y", ["ot=th:c,a=x,b=y"]),
+        ],
+    )
+    def test_reported_tracestates(self, mode: str, percentage: float, arrived: str, left: list[str]) -> None:
+        """A kept span says its probability, that of both samplers in a row; other vendors' entries keep their order."""
+        harness = Harness(Config(mode=mode, sampling_percentage=percentage))
+        assert left == [span.trace_state for span in harness.run(span_of("f" * 32, arrived))]
+
     def test_equalizing_keeps_an_sdk_threshold(self) -> None:
         """An SDK's 25 % passes 50 % unchanged, and is multiplied by a proportional 50 %."""
         span = span_of("ffffffffffffffffffe0000000000000", "ot=th:c")
@@ -534,6 +487,32 @@ class TestCorpus:
         assert all(arrived[trace_id] == count for trace_id, count in left.items())
         assert abs(len(left) / len(arrived) - 0.1) < 3 * math.sqrt(0.09 / len(arrived))
 
+    @pytest.mark.parametrize("mode", MODES.values())
+    def test_shares_are_right_and_nested(self, astronomy: list[bytes], mode: str) -> None:
+        """Of the real traces each share is kept within three standard deviations, and each in the next one."""
+        ids = {
+            span.trace_id for request in astronomy for span in otlp.items(otlp.decode(Signal.TRACES, request))
+        }
+        assert 13_211 == len(ids)
+        spans = [span_of(trace_id.hex()) for trace_id in ids]
+        previous: set[bytes] = set()
+        for percentage in (0, 1, 5, 10, 25, 50, 99, 100):
+            kept = {
+                span.trace_id
+                for span in Harness(Config(mode=mode, sampling_percentage=percentage)).run(*spans)
+            }
+            share = percentage / 100
+            assert abs(len(kept) - share * len(ids)) <= 3 * math.sqrt(share * (1 - share) * len(ids))
+            assert previous <= kept
+            previous = kept
+
+    def test_ids_are_random(self, astronomy: list[bytes]) -> None:
+        """Nothing in real traffic looks like ids that are not."""
+        harness = Harness(Config(sampling_percentage=10))
+        for request in astronomy:
+            harness.push(request)
+        assert {0} == {count for _, count in harness.processors[0].op.patterns()}
+
 
 class TestConfig:
     """Keys, defaults and the Collector's texts."""
@@ -553,12 +532,10 @@ class TestConfig:
         )
         assert [] == list(config.problems())
 
-    def test_only_allow_resampling_is_ours(self) -> None:
+    def test_two_keys_are_ours(self) -> None:
         """All other keys are the Collector's."""
-        options: dict[str, Option] = {
-            field.name: field.metadata["option"] for field in dataclasses.fields(Config)
-        }
-        assert ["allow_resampling"] == [name for name, option in options.items() if option.ours]
+        options: dict[str, Option] = {field.name: field.metadata for field in fields(Config)}
+        assert ["sdk", "allow_resampling"] == [name for name, option in options.items() if option.ours]
 
     @pytest.mark.parametrize(
         ("key", "value", "problem"),
@@ -650,11 +627,13 @@ class TestSamples:
         assert [MANY - len(left)] == dropped
 
 
-def test_start_and_shutdown_do_nothing() -> None:
-    """The lifecycle is safe in any order."""
-    processor = Harness(Config()).processors[0]
+def test_shutdown_ends_the_watch() -> None:
+    """The lifecycle is safe in any order, and leaves no timer."""
+    harness = Harness(Config())
+    processor = harness.processors[0]
     processor.shutdown(1)
     processor.start()
-    processor.start()
+    assert 1 == len(harness.timers.callbacks)
     processor.shutdown(1)
     processor.shutdown(1)
+    assert {} == harness.timers.callbacks

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import threading
 import time
 from typing import Any
@@ -11,6 +10,7 @@ import pytest
 
 from collector.errors import StartError
 from collector.ids import Signal
+from collector.lean import replace
 from collector.native.runtime import Worker
 from collector.service.build import Host, Instance
 from collector.service.lifecycle import Service
@@ -355,7 +355,7 @@ class TestShutdown:
             def shutdown(self, deadline_s: float) -> None:
                 deadlines["out"] = deadline_s
 
-        service = Service(dataclasses.replace(host, clock=lambda: 100.0))
+        service = Service(replace(host, clock=lambda: 100.0))
         factories = {"in": make_factory(Timed), "out": make_factory(TimedOut)}
         service.start(make_document(PIPELINES, factories=factories, shutdown_timeout=10.0))
         service.shutdown()

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 from collector.component import Factory, Stability
+from collector.config.fields import section
 from collector.ids import Signal
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@section
 class Config:
     pass
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 from collector.component import Factory, Stability
-from collector.config.fields import option
+from collector.config.fields import option, section
 from collector.ids import Signal
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@section
 class Config:
     verbosity: str = option("basic", doc="How much.", choices=("basic", "normal", "detailed"))
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 
 from collector.component import Factory, Stability
-from collector.config.fields import Secret, option
+from collector.config.fields import Secret, option, section
 from collector.ids import Signal
 
 
@@ -16,7 +15,7 @@ class Compression(enum.StrEnum):
     NONE = "none"
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@section
 class Config:
     endpoint: str = option(doc="Where to send to.")
     compression: Compression = option(Compression.GZIP, doc="How bodies are compressed.")

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 from collector.component import Factory, Stability
-from collector.config.fields import option
+from collector.config.fields import option, section
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@section
 class Config:
     endpoint: str = option("localhost:13133", doc="Where to listen.")
 

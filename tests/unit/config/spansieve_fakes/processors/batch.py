@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 from collector.component import Factory, Stability
-from collector.config.fields import Duration, option
+from collector.config.fields import Duration, option, section
 from collector.ids import Signal
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@section
 class Config:
     timeout: Duration = option(Duration(0.2), doc="Longest wait.", minimum=0)
     send_batch_size: int = option(8192, doc="Enough.", minimum=0)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 from collector.component import Factory, Stability
-from collector.config.fields import option
+from collector.config.fields import option, section
 from collector.ids import Signal
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@section
 class Config:
     percentage: float = option(100.0, doc="Share.", unit="%", minimum=0, maximum=100)
 

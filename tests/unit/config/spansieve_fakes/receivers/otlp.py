@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 from collector.component import Factory, Stability
-from collector.config.fields import option
+from collector.config.fields import option, section
 from collector.ids import Signal
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@section
 class Grpc:
     endpoint: str = option("localhost:4317", doc="Where to listen.")
     max_recv_msg_size_mib: int = option(4, doc="Largest message.", unit="MiB", minimum=1)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@section
 class Http:
     endpoint: str = option("localhost:4318", doc="Where to listen.")
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@section
 class Protocols:
     grpc: Grpc | None = option(None, doc="gRPC.", null_enables=True)
     http: Http | None = option(None, doc="HTTP.", null_enables=True)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@section
 class Config:
     protocols: Protocols = option(factory=Protocols, doc="What is spoken.")
 

@@ -1,0 +1,30 @@
+"""`spansieve docs`: the reference pages of this installation."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from collector.config.reference import UnknownPage, find_pages, index, pages
+from collector.registry import Registry
+
+
+def docs(component: str | None, output: str | None, registry: Registry) -> int:
+    """Print the pages of component, or the index; with output write all, or those of component, into that folder."""
+    try:
+        chosen = find_pages(registry, component) if component else [index(registry)]
+    except UnknownPage as error:
+        print(f"Error: {error}", file=sys.stderr)
+        return 1
+    if output is None:
+        print("\n".join(page.text for page in chosen), end="")
+        return 0
+    for page in chosen if component else (*chosen, *pages(registry)):
+        path = Path(output, page.file)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(page.text, encoding="utf-8")
+        except OSError as error:
+            print(f"Error: {path}: {error.strerror}", file=sys.stderr)
+            return 1
+    return 0

@@ -1,0 +1,262 @@
+/* The sending queue: what waits in it, compressed or not, and what becomes of it at the end; the batch before it. */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "check.h"
+#include "made_request.h"
+#include "plan/consumer.h"
+#include "spansieve.h"
+
+typedef struct setup {
+    ss_runtime *runtime;
+    ss_worker *worker;
+    ss_consumer *queue;
+    ss_codec *codec;
+} setup;
+
+static setup set_up(ss_queue_sizer sizer, uint64_t capacity) {
+    ss_error error;
+    setup s = {.runtime = ss_runtime_new(), .codec = ss_codec_new()};
+    s.worker = ss_worker_new(s.runtime);
+    s.queue = ss_queue_new(s.runtime, SS_SIGNAL_TRACES, sizer, capacity, false, &error);
+    return s;
+}
+
+static void tear_down(setup *s) {
+    ss_consumer_free(s->queue);
+    ss_worker_free(s->worker);
+    ss_codec_free(s->codec);
+    ss_runtime_free(s->runtime);
+}
+
+static ss_status push(setup *s, const ss_buffer *request) {
+    ss_verdict verdict;
+    return ss_consumer_push(s->queue, s->worker, request->data, request->length, &verdict);
+}
+
+/* Whether the oldest request is this one, in encoding; takes it out. */
+static bool next_is(setup *s, const ss_buffer *request, ss_encoding encoding) {
+    ss_queue_item item;
+    ss_buffer plain = {0};
+    ss_error error;
+    if (ss_queue_pop(s->queue, 0, &item) != SS_OK) {
+        return false;
+    }
+    bool same = item.encoding == encoding && item.original_length == request->length &&
+                ss_decompress(s->codec, encoding, item.bytes, item.length, request->length, &plain, &error) == SS_OK &&
+                plain.length == request->length && memcmp(plain.data, request->data, plain.length) == 0;
+    ss_buffer_free(&plain);
+    ss_queue_done(s->queue, &item);
+    return same;
+}
+
+/* Each request waits as was asked for when it came, and comes out whole. */
+static void test_compression_may_change(void) {
+    setup s = set_up(SS_SIZER_REQUESTS, 100);
+    static const ss_encoding encodings[] = {SS_ENCODING_IDENTITY, SS_ENCODING_ZSTD, SS_ENCODING_GZIP, SS_ENCODING_ZLIB,
+                                            SS_ENCODING_IDENTITY};
+    enum { N = sizeof encodings / sizeof encodings[0] };
+    ss_buffer requests[N];
+    for (uint32_t i = 0; i < N; i++) {
+        requests[i] = make_request(i * 50 + 1);
+        CHECK_EQUAL(SS_OK, ss_queue_set_compression(s.queue, encodings[i], 0));
+        CHECK_EQUAL(SS_OK, push(&s, &requests[i]));
+    }
+    for (uint32_t i = 0; i < N; i++) {
+        CHECK(next_is(&s, &requests[i], encodings[i]));
+        ss_buffer_free(&requests[i]);
+    }
+    CHECK_EQUAL(0, ss_runtime_in_flight_bytes(s.runtime));
+    tear_down(&s);
+}
+
+/* What the compression does not have is refused, and the one before stays. */
+static void test_a_wrong_level_changes_nothing(void) {
+    setup s = set_up(SS_SIZER_REQUESTS, 100);
+    ss_buffer request = make_request(3);
+    CHECK_EQUAL(SS_OK, ss_queue_set_compression(s.queue, SS_ENCODING_ZSTD, 3));
+    CHECK_EQUAL(SS_ERR_ARGUMENT, ss_queue_set_compression(s.queue, SS_ENCODING_ZSTD, 100));
+    CHECK_EQUAL(SS_ERR_ARGUMENT, ss_queue_set_compression(s.queue, SS_ENCODING_GZIP, 10));
+    CHECK_EQUAL(SS_OK, push(&s, &request));
+    CHECK(next_is(&s, &request, SS_ENCODING_ZSTD));
+    ss_buffer_free(&request);
+    tear_down(&s);
+}
+
+/* The capacity in bytes is that of uncompressed requests, as the Collector counts; memory is what really waits. */
+static void test_bytes_are_counted_before_compression(void) {
+    ss_buffer request = make_request(200);
+    setup s = set_up(SS_SIZER_BYTES, 2 * request.length + 1);
+    CHECK_EQUAL(SS_OK, ss_queue_set_compression(s.queue, SS_ENCODING_ZSTD, 0));
+    CHECK_EQUAL(SS_OK, push(&s, &request));
+    CHECK_EQUAL(SS_OK, push(&s, &request));
+    CHECK_EQUAL(SS_ERR_REFUSED, push(&s, &request));
+    ss_queue_stats stats;
+    ss_queue_read_stats(s.queue, &stats);
+    CHECK_EQUAL(2 * request.length, stats.size);
+    CHECK_EQUAL(400, stats.items);
+    CHECK_EQUAL(200, stats.enqueue_failed_items);
+    uint64_t held = ss_runtime_in_flight_bytes(s.runtime);
+    CHECK(held > 0 && held < request.length / 2);
+    CHECK(next_is(&s, &request, SS_ENCODING_ZSTD));
+    CHECK_EQUAL(SS_OK, push(&s, &request));
+    ss_buffer_free(&request);
+    tear_down(&s);
+}
+
+/* What a pipeline has edited or thinned out is compressed as it goes out. */
+static void test_rows_are_compressed_as_they_are_kept(void) {
+    setup s = set_up(SS_SIZER_BYTES, 1 << 20);
+    CHECK_EQUAL(SS_OK, ss_queue_set_compression(s.queue, SS_ENCODING_GZIP, 0));
+    ss_buffer request = make_request(20), kept = {0};
+    ss_table *table = ss_table_new();
+    ss_error error;
+    CHECK_EQUAL(SS_OK, ss_scan(SS_SIGNAL_TRACES, request.data, request.length, table, &error));
+    for (uint32_t row = 0; row < 20; row += 2) {
+        table->verdict[row] = SS_DROP;
+        table->n_kept--;
+    }
+    CHECK_EQUAL(SS_OK, ss_emit(table, 0, 20, &kept));
+    ss_view view = {SS_SIGNAL_TRACES, request.data, request.length, 10, table, false};
+    ss_verdict verdict;
+    CHECK_EQUAL(SS_OK, ss_consume(s.queue, s.worker, &view, &verdict));
+    ss_queue_stats stats;
+    ss_queue_read_stats(s.queue, &stats);
+    CHECK_EQUAL(kept.length, stats.size);
+    CHECK(next_is(&s, &kept, SS_ENCODING_GZIP));
+    ss_table_free(table);
+    ss_buffer_free(&kept);
+    ss_buffer_free(&request);
+    tear_down(&s);
+}
+
+typedef struct pusher {
+    setup *setup;
+    const ss_buffer *request;
+    atomic_ullong *taken;
+} pusher;
+
+static void *push_until_closed(void *argument) {
+    pusher *self = argument;
+    ss_worker *worker = ss_worker_new(self->setup->runtime);
+    ss_verdict verdict;
+    const ss_buffer *request = self->request;
+    for (;;) {
+        ss_status status = ss_consumer_push(self->setup->queue, worker, request->data, request->length, &verdict);
+        if (status == SS_OK) {
+            *self->taken += 1;
+        } else if (strcmp(verdict.message, "sending queue is stopped") == 0) {
+            break;
+        }
+    }
+    ss_worker_free(worker);
+    return NULL;
+}
+
+static void *pop_until_closed(void *argument) {
+    setup *s = argument;
+    uint64_t popped = 0;
+    ss_queue_item item;
+    for (;;) {
+        ss_status status = ss_queue_pop(s->queue, 1000000, &item);
+        if (status == SS_OK) {
+            popped++;
+            ss_queue_done(s->queue, &item);
+        } else if (status == SS_ERR_CLOSED) {
+            return (void *)(uintptr_t)popped;
+        }
+    }
+}
+
+/* Threads bring and take while it is closed: whatever was taken in comes out, since closed is said only after the last
+ * one has been written. */
+static void test_nothing_is_lost_at_the_end(void) {
+    enum { THREADS = 3, ROUNDS = 20 };
+    ss_buffer request = make_request(100);
+    for (int round = 0; round < ROUNDS; round++) {
+        setup s = set_up(SS_SIZER_REQUESTS, 8);
+        CHECK_EQUAL(SS_OK, ss_queue_set_compression(s.queue, SS_ENCODING_ZSTD, 0));
+        atomic_ullong taken = 0;
+        pusher self = {&s, &request, &taken};
+        pthread_t pushers[THREADS], poppers[2];
+        for (int i = 0; i < THREADS; i++) {
+            pthread_create(&pushers[i], NULL, push_until_closed, &self);
+        }
+        for (int i = 0; i < 2; i++) {
+            pthread_create(&poppers[i], NULL, pop_until_closed, &s);
+        }
+        nanosleep(&(struct timespec){0, 2000000}, NULL);
+        ss_queue_close(s.queue);
+        uint64_t popped = 0;
+        for (int i = 0; i < 2; i++) {
+            void *count;
+            pthread_join(poppers[i], &count);
+            popped += (uintptr_t)count;
+        }
+        for (int i = 0; i < THREADS; i++) {
+            pthread_join(pushers[i], NULL);
+        }
+        CHECK_EQUAL(taken, popped);
+        CHECK_EQUAL(0, ss_runtime_in_flight_bytes(s.runtime));
+        tear_down(&s);
+    }
+    ss_buffer_free(&request);
+}
+
+/* An output that takes its time, as compression does. */
+typedef struct slow_output {
+    ss_consumer consumer;
+    atomic_ullong items;
+} slow_output;
+
+static ss_status take_slowly(ss_consumer *consumer, ss_worker *worker, const ss_view *view, ss_verdict *verdict) {
+    (void)worker, (void)verdict;
+    nanosleep(&(struct timespec){0, 10000000}, NULL);
+    ((slow_output *)consumer)->items += view->n_items;
+    return SS_OK;
+}
+
+static void free_nothing(ss_consumer *consumer) {
+    (void)consumer;
+}
+
+/* Who brings more than the batch's thread can pass on is made to wait, not refused, and memory stays bounded. */
+static void test_a_late_thread_slows_down_who_brings(void) {
+    enum { REQUESTS = 200 };
+    static const ss_consumer_vtable vtable = {take_slowly, free_nothing};
+    ss_runtime *runtime = ss_runtime_new();
+    ss_worker *worker = ss_worker_new(runtime);
+    slow_output output = {.consumer = {&vtable, SS_SIGNAL_TRACES}};
+    ss_consumer *outputs[] = {&output.consumer};
+    const ss_batch_config config = {.timeout_ns = 1000000000, .send_batch_size = 20000};
+    ss_error error;
+    ss_verdict verdict;
+    ss_consumer *batch = ss_batch_new(runtime, SS_SIGNAL_TRACES, &config, outputs, 1, &error);
+    ss_buffer request = make_request(10000); /* 600 kB; two make a batch */
+    uint64_t most = 0;
+    for (int i = 0; i < REQUESTS; i++) {
+        CHECK_EQUAL(SS_OK, ss_consumer_push(batch, worker, request.data, request.length, &verdict));
+        uint64_t held = ss_runtime_in_flight_bytes(runtime);
+        most = held > most ? held : most;
+    }
+    CHECK(most < 8 << 20); /* of 120 MB */
+    CHECK_EQUAL(SS_OK, ss_batch_drain(batch, UINT64_MAX));
+    CHECK_EQUAL(REQUESTS * 10000, output.items);
+    ss_consumer_free(batch);
+    ss_worker_free(worker);
+    ss_runtime_free(runtime);
+    ss_buffer_free(&request);
+}
+
+int main(void) {
+    test_compression_may_change();
+    test_a_wrong_level_changes_nothing();
+    test_bytes_are_counted_before_compression();
+    test_rows_are_compressed_as_they_are_kept();
+    test_nothing_is_lost_at_the_end();
+    test_a_late_thread_slows_down_who_brings();
+    return check_finish();
+}
