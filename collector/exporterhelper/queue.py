@@ -74,21 +74,27 @@ class QueueConfig:
 
 def _of_items(name: str, description: str) -> dict[str, Instrument]:
     return {
-        items: Instrument(f"otelcol_exporter_{name}_{items}", "counter", description)
+        items: Instrument(
+            f"otelcol_exporter_{name}_{items}", "counter", description.format(items.replace("_", " "))
+        )
         for items in ("spans", "metric_points", "log_records")
     }
 
 
-SENT = _of_items("sent", "Items successfully sent to the destination.")
-_SEND_FAILED = _of_items("send_failed", "Items given up after failed attempts to send them.")
-_ENQUEUE_FAILED = _of_items("enqueue_failed", "Items that found no room in the sending queue.")
+SENT = _of_items("sent", "Number of {} successfully sent to destination.")
+_SEND_FAILED = _of_items("send_failed", "Number of {} in failed attempts to send to destination.")
+_ENQUEUE_FAILED = _of_items("enqueue_failed", "Number of {} failed to be added to the sending queue.")
 _QUEUE_SIZE = Instrument(
     "otelcol_exporter_queue_size", "gauge", "Current size of the sending queue, in its unit."
 )
 _QUEUE_CAPACITY = Instrument(
     "otelcol_exporter_queue_capacity", "gauge", "Capacity of the sending queue, in its unit."
 )
-_IN_FLIGHT = Instrument("otelcol_exporter_in_flight_requests", "gauge", "Requests being sent now.")
+_IN_FLIGHT = Instrument(
+    "otelcol_exporter_in_flight_requests",
+    "gauge",
+    "Number of export requests currently in-flight (including retry backoff).",
+)
 _SENT_BYTES = Instrument(
     "spansieve_exporter_sent_bytes", "counter", "Bytes sent: compressed, framing included."
 )
@@ -114,6 +120,7 @@ class QueueSender:
     Args:
         send: makes one attempt; called from num_consumers threads.
         timeout_s: of one attempt; 0 for none.
+        destination: labels that say where send sends to.
         encoding: what requests are compressed with on their way into the queue; a value of native.codec.Encoding.
         level: of the compression; 0 is its default.
         abort: ends attempts in progress; called when shutdown is out of time.
@@ -129,6 +136,7 @@ class QueueSender:
         queue: QueueConfig,
         retry: RetryConfig,
         timeout_s: float,
+        destination: tuple[tuple[str, str], ...] = (),
         encoding: str = "identity",
         level: int = 0,
         abort: Callable[[], None] = lambda: None,
@@ -142,6 +150,7 @@ class QueueSender:
         self._send = send
         self._config = queue
         self._timeout_s = timeout_s
+        self._destination = destination
         self._abort = abort
         self._hint = _hint(queue, retry)
         self._stopping = threading.Event()
@@ -220,8 +229,8 @@ class QueueSender:
         items = self._signal.items
         exporter = (("exporter", str(self._settings.id)),)
         exporter_and_type = (*exporter, ("data_type", self._signal.value))
-        yield Sample(SENT[items], exporter, sent)
-        yield Sample(_SEND_FAILED[items], exporter, failed)
+        yield Sample(SENT[items], (*exporter, *self._destination), sent)
+        yield Sample(_SEND_FAILED[items], (*exporter, *self._destination), failed)
         yield Sample(_ENQUEUE_FAILED[items], exporter, int(stats.enqueue_failed_items))
         yield Sample(_QUEUE_SIZE, exporter_and_type, int(stats.size))
         yield Sample(_QUEUE_CAPACITY, exporter_and_type, int(stats.capacity))

@@ -201,6 +201,7 @@ class OtlpGrpc:
             queue=config.sending_queue,
             retry=config.retry_on_failure,
             timeout_s=config.timeout,
+            destination=(("server_address", host), ("server_port", str(port))),
             encoding=config.compression.encoding,
             level=native_level(config.compression_params, config.compression),
             abort=self._client.close,

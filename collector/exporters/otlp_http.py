@@ -194,6 +194,15 @@ def _error_message(content_type: str, body: bytes) -> str:
     return body[:200].decode(errors="replace").strip()
 
 
+def _destination(url: str) -> tuple[tuple[str, str], ...]:
+    """Return the labels that the Collector's metrics have of a URL: what it says, no more."""
+    import urllib.parse  # needed by urllib3 anyway
+
+    parts = urllib.parse.urlsplit(url)
+    labels = {"server_address": parts.hostname, "server_port": parts.port, "url_path": parts.path}
+    return tuple((name, str(value)) for name, value in labels.items() if value)
+
+
 class OtlpHttp:
     """The exporter of one signal."""
 
@@ -213,6 +222,7 @@ class OtlpHttp:
             queue=config.sending_queue,
             retry=config.retry_on_failure,
             timeout_s=config.timeout,
+            destination=_destination(self._url),
             encoding=codec.Encoding.IDENTITY if is_json else self._encoding,
             level=self._level,
         )

@@ -27,10 +27,14 @@ _INTERVAL_STEP_S = 1.0  # what an interval of 0 is stretched to first
 # By signal, those of the op's counters in their order.
 _COUNTERS = {
     signal: [
-        Instrument(f"otelcol_processor_memory_limiter_{verdict}_{signal.items}", "counter", text)
+        Instrument(
+            f"otelcol_processor_memory_limiter_{verdict}_{signal.items}",
+            "counter",
+            text.format(signal.items.replace("_", " ")),
+        )
         for verdict, text in (
-            ("accepted", "Number of items let through by the memory limiter."),
-            ("refused", "Number of items refused by the memory limiter."),
+            ("accepted", "Number of {} successfully pushed into the next component in the pipeline."),
+            ("refused", "Number of {} refused by the memory limiter."),
         )
     ]
     for signal in Signal

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 import pytest
 
 from tests.interop import harness
+from tests.interop.taps import Tap, config
+
+
+@pytest.fixture(scope="module")
+def taps(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Tap]]:
+    """Both, for all the requests of a module."""
+    with harness.run_both(config, tmp_path_factory.mktemp("taps")) as pair:
+        yield {side: Tap(process, pair.sinks[side]) for side, process in pair.processes.items()}
 
 
 @pytest.fixture
