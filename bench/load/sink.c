@@ -303,8 +303,8 @@ static void accept_peer(sink *s, ss_listener *listener) {
 /* ------------------------------------------------------------------ commands */
 
 static void print_report(const sink *s) {
-    static const char *const encodings[SS_N_ENCODINGS] = {"identity", "gzip",    "zstd",
-                                                          "snappy",   "deflate", "snappy-framed"};
+    static const char *const encodings[SS_N_ENCODINGS] = {"identity", "gzip",          "zstd", "snappy",
+                                                          "deflate",  "snappy-framed", "lz4"};
     const counts *n = &s->counts;
     printf("{\"requests\": %llu, \"items\": {\"traces\": %llu, \"metrics\": %llu, \"logs\": %llu}, ",
            (unsigned long long)n->requests, (unsigned long long)n->items[SS_SIGNAL_TRACES],
