@@ -536,8 +536,8 @@ bool ss_encoding_is_available(ss_encoding encoding);
 typedef struct ss_codec ss_codec;
 ss_codec *ss_codec_new(void);
 void ss_codec_free(ss_codec *codec);
-/* level: the library's scale; 0 is the encoding's default (gzip, zlib: 6; zstd: 1, with a wide window
- * from 1 MiB of input on). SS_ERR_ARGUMENT: no such level; snappy and lz4 have none but 0. Appends to out. */
+/* level: the library's scale; 0 is the encoding's default (gzip, zlib: 1 by libdeflate, else 6; zstd: 1, with a wide
+ * window from 1 MiB of input on). SS_ERR_ARGUMENT: no such level; snappy and lz4 have none but 0. Appends to out. */
 ss_status ss_compress(ss_codec *codec, ss_encoding encoding, int level, const uint8_t *bytes, size_t length,
                       ss_buffer *out);
 /* Appends to out at most max_length bytes; SS_ERR_LIMIT when there would be more, before they are allocated.
