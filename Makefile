@@ -17,7 +17,8 @@ C_FILES := $(shell find native tests bench -name '*.[ch]')
 NATIVE := $(shell find native proto -name '*.[ch]' -o -name CMakeLists.txt -o -name '*.py')
 PYTHON_FILES := collector deploy tests bench proto
 
-.PHONY: build bench-tools demo test test-native test-python test-asan interop lint format bench fuzz clean
+.PHONY: build bench-tools demo test test-native test-python test-asan interop lint format peers bench bench-guard fuzz \
+	clean
 
 demo: build
 	@$(BIN)/python -m deploy.demo --seconds $(SECONDS)
@@ -61,12 +62,12 @@ test-native: test-native-release test-native-asan test-native-tsan
 
 test-native-%: build
 	@echo "testing the native library ($*) ..."
-	@$(CMAKE) -B $(BUILD)/$* -DSPANSIEVE_TESTS=ON $(FLAGS-$*) $(QUIETLY)
+	@$(CMAKE) -B $(BUILD)/$* -DSPANSIEVE_TESTS=ON -DSPANSIEVE_BENCH=ON $(FLAGS-$*) $(QUIETLY)
 	@$(BIN)/cmake --build $(BUILD)/$* $(QUIETLY)
 	@$(BIN)/ctest --test-dir $(BUILD)/$* --output-on-failure --parallel 2 $(ONLY-$*) $(QUIETLY)
 	@grep 'tests passed' $(BUILD)/$(@F).log
 
-test-python: build
+test-python: bench-tools
 	@$(BIN)/python -m pytest
 
 # The tests over real sockets once more, with the extension built with ASan and UBSan. The second environment is
@@ -84,10 +85,11 @@ $(ASAN)/.built: $(VENV)/.built
 		--config-settings cmake.define.SPANSIEVE_SANITIZE=address,undefined
 	@touch $@
 
-test-asan: $(ASAN)/.built
+test-asan: $(ASAN)/.built test-native-asan
 	@echo "testing over sockets with ASan and UBSan ..."
 	@LD_PRELOAD=$$($(CC) -print-file-name=libasan.so) PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0 \
 		$(ASAN)/bin/python -m pytest -q -p no:cacheprovider tests/integration tests/conformance -k "not grpcio"
+	@SPANSIEVE_BENCH_TOOLS=$(BUILD)/asan $(BIN)/python -m pytest -q tests/unit/bench/test_load.py
 
 # The real Collector, built with its own builder, side by side with spansieve: `make interop COLLECTOR=v0.165.0` for
 # another release than the newest.
@@ -121,8 +123,18 @@ bench-tools: build
 	@$(CMAKE) -B $(BUILD)/bench -DSPANSIEVE_BENCH=ON $(FLAGS-release) $(QUIETLY)
 	@$(BIN)/cmake --build $(BUILD)/bench --target bench_tools $(QUIETLY)
 
-bench: build
-	@$(BIN)/python -m bench
+# The other collectors, from their official packages, kept in build/peers: `make peers COLLECTOR=v0.161.0` for another
+# release. One that cannot be had is said to be missing.
+peers: $(VENV)/.packages
+	@COLLECTOR=$(COLLECTOR) bench/peers/build.sh $(CURDIR)/$(BUILD)/peers $(BIN)/python
+
+# BENCH holds options: `make bench BENCH="--quick --system otelcol"`.
+bench: bench-tools peers
+	@$(BIN)/spansieve bench $(BENCH)
+
+# What repeats exactly, held against the committed baseline.
+bench-guard: build
+	@$(BIN)/spansieve bench kernel compression --compare bench/baseline.json --out $(BUILD)/bench/guard
 
 # Fuzz each target for some minutes: `make fuzz MINUTES=10 FUZZ=fuzz_http2`. What it learns stays in build/fuzz/corpus.
 fuzz: build

@@ -1,173 +1,62 @@
-"""The requests that are measured with: cut from real captures where those are, else generated like them."""
+"""What requests are made of: real captures where those are, else generated like them."""
 
 from __future__ import annotations
 
-import logging
 import os
 import random
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from collector.component import Settings
-from collector.ids import ComponentID, Signal
-from collector.native.pipeline import Discard, Pipeline
-from collector.native.runtime import Runtime, Worker
-from collector.native.table import SpanTable
-from collector.processors import low_value_filter, probabilistic_sampler
-from collector.telemetry.logs import Log
-
-SAMPLING_PERCENTAGE = 10
+from collector.ids import Signal
 
 _CORPUS = Path(os.environ.get("SPANSIEVE_CORPUS", Path(__file__).parents[2] / "shared" / "corpus"))
-CAPTURES = _CORPUS / "splunk+stef" / "benchmarks" / "testdata"
-_SEARCHED_SPANS = 20_000
+_STEF = _CORPUS / "splunk+stef" / "benchmarks" / "testdata"
+CAPTURES = {
+    "hipstershop": _STEF / "hipstershop-oteltraces.zst",
+    "astronomy": _STEF / "astronomy-oteltraces.zst",
+    "hipstershop metrics": _STEF / "hipstershop-otelmetrics.zst",
+}
 
 
-class Body(NamedTuple):
-    """One request.
-
-    Attributes:
-        spans: in it.
-        kept: of those, by the sampler and the filter.
-        data: a serialized ExportTraceServiceRequest.
-    """
-
-    spans: int
-    kept: int
-    data: bytes
-
-    @property
-    def grpc_message(self) -> bytes:
-        """The data behind gRPC's prefix."""
-        return struct.pack(">BI", 0, len(self.data)) + self.data
+def are_captured() -> bool:
+    """Return whether the captures are there; logs are generated in any case."""
+    return all(path.exists() for path in CAPTURES.values())
 
 
-class Bodies(NamedTuple):
-    """All that one run measures with.
-
-    Attributes:
-        source: where they come from, for the report.
-        is_real: cut from captures of real programs.
-        of_spans: one request of 1, 10 and 512 spans.
-        kernel: several requests of 512 spans.
-        export: requests to gather into batches and compress.
-    """
-
-    source: str
-    is_real: bool
-    of_spans: dict[int, Body]
-    kernel: Sequence[bytes]
-    export: Sequence[bytes]
-
-
-# The sizes that the targets were stated for, in bytes.
-SIZES = {1: 1_053, 10: 6_196, 512: 137_641}
-_KERNEL_BODIES = 4
-
-
-def load() -> Bodies:
-    """Return the bodies of this machine."""
-    hipstershop, astronomy = (CAPTURES / f"{name}-oteltraces.zst" for name in ("hipstershop", "astronomy"))
-    is_real = hipstershop.exists() and astronomy.exists()
-    if is_real:
-        request = next(read_capture(hipstershop))
-        export: Sequence[bytes] = list(read_capture(astronomy))
-        source = "captures of Hipster Shop (requests, kernel) and the OpenTelemetry demo (export)"
-    else:
-        request = generate(_SEARCHED_SPANS, seed=1)
-        export = [generate(128, seed) for seed in range(512)]
-        source = "generated (set SPANSIEVE_CORPUS for real captures)"
-    cutter = Cutter(request)
-    of_spans = {n_spans: cutter.find(n_spans, size) for n_spans, size in SIZES.items()}
-    step = min(len(cutter), _SEARCHED_SPANS) // _KERNEL_BODIES
-    kernel = [cutter.cut(first, first + 512) for first in range(0, step * _KERNEL_BODIES, step)]
-    return Bodies(source, is_real, of_spans, kernel, export)
+def describe() -> str:
+    """Return where requests come from, for the report."""
+    if are_captured():
+        return "cut from captures of Hipster Shop (traces, metrics), generated (logs)"
+    return "generated (set SPANSIEVE_CORPUS for real captures)"
 
 
 def read_capture(path: Path) -> Iterator[bytes]:
-    """Yield the messages of a capture: zstd of [length, 4 bytes, big-endian][TracesData], repeated."""
+    """Yield the messages of a capture: zstd of what read_framed reads."""
     import zstandard
 
-    raw = zstandard.ZstdDecompressor().decompressobj().decompress(path.read_bytes())
+    yield from read_framed(zstandard.ZstdDecompressor().decompressobj().decompress(path.read_bytes()))
+
+
+def read_framed(data: bytes) -> Iterator[bytes]:
+    """Yield the messages in [length, 4 bytes, big-endian][message], repeated."""
     position = 0
-    while position < len(raw):
-        (length,) = struct.unpack_from(">I", raw, position)
-        yield raw[position + 4 : position + 4 + length]
+    while position < len(data):
+        (length,) = struct.unpack_from(">I", data, position)
+        yield data[position + 4 : position + 4 + length]
         position += 4 + length
 
 
-class Cutter:
-    """Takes runs of spans out of a large request, each with its resource and scope as they were."""
-
-    def __init__(self, request: bytes) -> None:
-        self._table = SpanTable.scan(Signal.TRACES, request)
-
-    def __len__(self) -> int:
-        return len(self._table)
-
-    def cut(self, first: int, end: int) -> bytes:
-        """Return a request with spans first to end."""
-        verdict = self._table.verdict
-        verdict[:] = 1
-        verdict[first:end] = 0
-        return self._table.emit()
-
-    def find(self, n_spans: int, size: int) -> Body:
-        """Return the cut of n_spans nearest to size bytes of which the usual share is kept.
-
-        A single span is one that is kept, which costs more than the nine that are not.
-        """
-        wanted = max(1, round(n_spans * SAMPLING_PERCENTAGE / 100))
-        slack = n_spans // 100
-        searched = min(len(self), _SEARCHED_SPANS)
-        # Cut what is searched in pieces first: every cut walks over the whole of its request.
-        piece = max(n_spans, min(2_048, searched))
-        counter = KeptCounter()
-        candidates = []
-        for start in range(0, searched - piece + 1, piece):
-            part = Cutter(self.cut(start, start + piece))
-            for first in range(0, piece - n_spans + 1, n_spans):
-                data = part.cut(first, first + n_spans)
-                kept = counter.count(data)
-                if abs(kept - wanted) <= slack:
-                    candidates.append(Body(n_spans, kept, data))
-        return min(candidates, key=lambda body: abs(len(body.data) - size))
-
-
-class KeptCounter:
-    """Runs the processors of the measured pipeline, as the service makes them."""
-
-    def __init__(self) -> None:
-        runtime = Runtime()
-        self._kept = Discard(Signal.TRACES)
-        self._worker = Worker(runtime)
-        sampled = probabilistic_sampler.Config(sampling_percentage=SAMPLING_PERCENTAGE)
-        processors = (
-            probabilistic_sampler.factory.create(sampled, _settings("probabilistic_sampler", runtime)),
-            low_value_filter.factory.create(
-                low_value_filter.Config(), _settings("low_value_filter", runtime)
-            ),
-        )
-        self._pipeline = Pipeline(Signal.TRACES, [processor.op for processor in processors], self._kept)
-
-    def count(self, request: bytes) -> int:
-        """Return how many spans of request are kept."""
-        before = self._kept.items
-        self._pipeline.push(self._worker, request)
-        return self._kept.items - before
-
-
-def _settings(component: str, runtime: Runtime) -> Settings:
-    log = Log(logging.getLogger("spansieve.bench"))
-    return Settings(id=ComponentID(component), signal=Signal.TRACES, runtime=runtime, log=log)
+def write_framed(path: Path, requests: Iterable[bytes]) -> Path:
+    """Write requests as read_framed reads them, and return path."""
+    path.write_bytes(b"".join(struct.pack(">I", len(request)) + request for request in requests))
+    return path
 
 
 # What generated requests are made of: the shape of a small shop on Kubernetes.
-START_NS = 1_700_000_000_000_000_000
-SERVICES = ("frontend", "checkout", "cart", "catalog", "currency", "payment", "shipping", "email", "ads")
-METHODS = (
+_SERVICES = ("frontend", "checkout", "cart", "catalog", "currency", "payment", "shipping", "email", "ads")
+_METHODS = (
     "GetProduct",
     "ListProducts",
     "Convert",
@@ -177,30 +66,108 @@ METHODS = (
     "GetQuote",
     "ShipOrder",
 )
-_SPANS_OF_A_RESOURCE = (1, 2, 5, 20, 60, 120)  # one of these, by chance
+_ITEMS_OF_A_RESOURCE = (1, 2, 5, 20, 60, 120)  # one of these, by chance
+_DEVICES = 8
 
 
-def generate(n_spans: int, seed: int) -> bytes:
-    """Return a request of n_spans spans like those of the Hipster Shop capture; the same for the same seed."""
-    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-
+def generate(signal: Signal, n_items: int, seed: int) -> bytes:
+    """Return a request of n_items like those of the captures; the same for the same seed."""
     chance = random.Random(seed)
-    request = ExportTraceServiceRequest()
-    now_ns = START_NS + seed * 1_000_000_000
-    while n_spans:
-        n_in_resource = min(n_spans, chance.choice(_SPANS_OF_A_RESOURCE))
-        service = chance.choice(SERVICES)
-        spans = _add_resource(request, service, chance)
-        for _ in range(n_in_resource):
-            now_ns += chance.randrange(2_000_000)
-            _fill_span(spans.add(), service, now_ns, chance)
-        n_spans -= n_in_resource
+    now_ns = 1_700_000_000_000_000_000 + seed * 1_000_000_000
+    request = {Signal.TRACES: _spans, Signal.METRICS: _metrics, Signal.LOGS: _logs}[signal](
+        n_items, now_ns, chance
+    )
     data: bytes = request.SerializeToString()
     return data
 
 
-def _add_resource(request: Any, service: str, chance: random.Random) -> Any:
-    resource_spans = request.resource_spans.add()
+def _spans(n_spans: int, now_ns: int, chance: random.Random) -> Any:
+    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+    request = ExportTraceServiceRequest()
+    for n_in_resource in _split(n_spans, chance):
+        service = chance.choice(_SERVICES)
+        resource_spans = request.resource_spans.add()
+        _fill_resource(resource_spans.resource, service, chance)
+        scope_spans = resource_spans.scope_spans.add()
+        scope_spans.scope.name = "go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
+        scope_spans.scope.version = "semver:0.42.0"
+        for _ in range(n_in_resource):
+            now_ns += chance.randrange(2_000_000)
+            _fill_span(scope_spans.spans.add(), service, now_ns, chance)
+    return request
+
+
+def _metrics(n_points: int, now_ns: int, chance: random.Random) -> Any:
+    """Return what hosts say of their network: a sum for each name, with a point for each device and direction."""
+    from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+    from opentelemetry.proto.metrics.v1.metrics_pb2 import AGGREGATION_TEMPORALITY_CUMULATIVE
+
+    request = ExportMetricsServiceRequest()
+    while n_points:
+        resource_metrics = request.resource_metrics.add()
+        _fill_resource(resource_metrics.resource, chance.choice(_SERVICES), chance)
+        scope_metrics = resource_metrics.scope_metrics.add()
+        scope_metrics.scope.name = "otelcol/hostmetricsreceiver/network"
+        for name in ("dropped", "errors", "io", "packets"):
+            metric = scope_metrics.metrics.add(name=f"system.network.{name}", unit="1")
+            metric.sum.aggregation_temporality = AGGREGATION_TEMPORALITY_CUMULATIVE
+            metric.sum.is_monotonic = True
+            for series in range(min(n_points, 2 * _DEVICES)):
+                point = metric.sum.data_points.add(
+                    start_time_unix_nano=now_ns - 3_600_000_000_000,
+                    time_unix_nano=now_ns,
+                    as_int=chance.randrange(1 << chance.randrange(1, 40)),
+                )
+                direction = ("receive", "transmit")[series % 2]
+                _set_attributes(point, {"device": f"eth{series // 2}", "direction": direction}, {})
+            n_points -= min(n_points, 2 * _DEVICES)
+            if not n_points:
+                break
+        now_ns += 1_000_000
+    return request
+
+
+def _logs(n_records: int, now_ns: int, chance: random.Random) -> Any:
+    from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+    from opentelemetry.proto.logs.v1.logs_pb2 import SEVERITY_NUMBER_INFO, SEVERITY_NUMBER_WARN
+
+    request = ExportLogsServiceRequest()
+    for n_in_resource in _split(n_records, chance):
+        service = chance.choice(_SERVICES)
+        resource_logs = request.resource_logs.add()
+        _fill_resource(resource_logs.resource, service, chance)
+        scope_logs = resource_logs.scope_logs.add()
+        scope_logs.scope.name = f"shop.{service}.server"
+        for _ in range(n_in_resource):
+            now_ns += chance.randrange(2_000_000)
+            method = chance.choice(_METHODS)
+            record = scope_logs.log_records.add(
+                time_unix_nano=now_ns,
+                observed_time_unix_nano=now_ns + chance.randrange(100_000),
+                trace_id=chance.randbytes(16),
+                span_id=chance.randbytes(8),
+            )
+            is_warning = chance.randrange(3) == 0
+            record.severity_number = SEVERITY_NUMBER_WARN if is_warning else SEVERITY_NUMBER_INFO
+            record.severity_text = "WARN" if is_warning else "INFO"
+            record.body.string_value = (
+                f"{method} for user {chance.getrandbits(32):08x} took {chance.randrange(2_000)} ms, "
+                f"{chance.randrange(1, 40)} items, cache {chance.choice(('hit', 'miss'))}"
+            )
+            texts = {"code.function": method, "thread.name": f"worker-{chance.randrange(8)}"}
+            _set_attributes(record, texts, {"http.response.status_code": 200})
+    return request
+
+
+def _split(n_items: int, chance: random.Random) -> Iterator[int]:
+    while n_items:
+        n_in_resource = min(n_items, chance.choice(_ITEMS_OF_A_RESOURCE))
+        yield n_in_resource
+        n_items -= n_in_resource
+
+
+def _fill_resource(resource: Any, service: str, chance: random.Random) -> None:
     pod = f"{service}-{chance.getrandbits(40):010x}"
     texts = {
         "service.name": service,
@@ -219,15 +186,11 @@ def _add_resource(request: Any, service: str, chance: random.Random) -> Any:
         "host.arch": "amd64",
         "os.type": "linux",
     }
-    set_attributes(resource_spans.resource, texts, {})
-    scope_spans = resource_spans.scope_spans.add()
-    scope_spans.scope.name = "go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
-    scope_spans.scope.version = "semver:0.42.0"
-    return scope_spans.spans
+    _set_attributes(resource, texts, {})
 
 
 def _fill_span(span: Any, service: str, start_ns: int, chance: random.Random) -> None:
-    method = chance.choice(METHODS)
+    method = chance.choice(_METHODS)
     span.trace_id = chance.randbytes(16)
     span.span_id = chance.randbytes(8)
     span.parent_span_id = chance.randbytes(8)
@@ -237,11 +200,10 @@ def _fill_span(span: Any, service: str, start_ns: int, chance: random.Random) ->
     span.end_time_unix_nano = start_ns + int(chance.expovariate(1 / 2_000_000))
     texts = {"rpc.system": "grpc", "rpc.service": f"shop.{service}", "rpc.method": method}
     numbers = {"rpc.grpc.status_code": 0, "net.peer.port": chance.randrange(32768, 65536)}
-    set_attributes(span, {**texts, "net.peer.ip": f"10.0.0.{chance.randrange(256)}"}, numbers)
+    _set_attributes(span, {**texts, "net.peer.ip": f"10.0.0.{chance.randrange(256)}"}, numbers)
 
 
-def set_attributes(owner: Any, texts: Mapping[str, str], numbers: Mapping[str, int]) -> None:
-    """Add attributes to a span, a data point, a log record or a resource."""
+def _set_attributes(owner: Any, texts: Mapping[str, str], numbers: Mapping[str, int]) -> None:
     for key, text in texts.items():
         owner.attributes.add(key=key).value.string_value = text
     for key, number in numbers.items():

@@ -1,14 +1,17 @@
 /*
  * The kernel alone, for instruction counts: reads requests from files and runs stages over them, a number of times.
  *
- * Usage: kernel REPEATS STAGES NAMES FILE...; STAGES is a set of letters: s scan, p sampler (10 %), f low-value filter,
- * e emit. The scan always runs. NAMES are the filter's patterns, joined by commas. Prints the spans of one repeat.
+ * Usage: kernel REPEATS SIGNAL STAGES NAMES FILE...; SIGNAL is its number in spansieve.h; STAGES is a set of letters:
+ * s scan, p sampler (10 %), f low-value filter, t metrics transform (all labels but `direction` removed, points
+ * added up), e emit. The scan always runs. NAMES are the filter's patterns, joined by commas. Prints the items of one
+ * repeat.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ops/op.h"
+#include "otlp/faults.h"
 #include "spansieve.h"
 
 enum { FILES_MAX = 64, NAMES_MAX = 256 };
@@ -55,35 +58,48 @@ static ss_op *new_sampler(ss_error *error) {
     return ss_sampler_new(&config, error);
 }
 
+static ss_op *new_transform(ss_error *error) {
+    const char *labels[] = {"direction"};
+    const ss_metric_operation operation = {
+        .action = SS_METRIC_ACTION_AGGREGATE_LABELS, .aggregation = SS_AGGREGATION_SUM, .texts = labels, .n_texts = 1};
+    const ss_metric_transform transform = {
+        .include = "^system\\.network\\.", .is_regexp = true, .operations = &operation, .n_operations = 1};
+    const ss_metrics_transform_config config = {.transforms = &transform, .n_transforms = 1};
+    return ss_metrics_transform_new(&config, error);
+}
+
 int main(int argc, char **argv) {
     ss_buffer files[FILES_MAX] = {{0}};
     size_t n_files = 0;
-    for (int i = 4; i < argc && n_files < FILES_MAX; i++) {
+    for (int i = 5; i < argc && n_files < FILES_MAX; i++) {
         if (!read_file(argv[i], &files[n_files++])) {
             fprintf(stderr, "%s cannot be read\n", argv[i]);
             return 1;
         }
     }
     if (n_files == 0) {
-        fprintf(stderr, "usage: kernel REPEATS STAGES NAMES FILE...\n");
+        fprintf(stderr, "usage: kernel REPEATS SIGNAL STAGES NAMES FILE...\n");
         return 2;
     }
-    const char *stages = argv[2];
+    ss_signal signal = (ss_signal)atoi(argv[2]);
+    const char *stages = argv[3];
     ss_error error = {0};
     ss_table *table = ss_table_new();
     ss_op *sampler = new_sampler(&error);
-    ss_op *filter = new_filter(argv[3], &error);
-    if (!table || !sampler || !filter) {
+    ss_op *filter = new_filter(argv[4], &error);
+    ss_op *transform = new_transform(&error);
+    if (!table || !sampler || !filter || !transform) {
         fprintf(stderr, "no memory, or no such configuration\n");
         return 1;
     }
     ss_buffer out = {0};
-    size_t n_spans = 0;
+    size_t n_items = 0;
     for (int repeat = atoi(argv[1]); repeat > 0; repeat--) {
-        n_spans = 0;
+        n_items = 0;
         for (size_t i = 0; i < n_files; i++) {
             ss_verdict verdict = {0};
-            if (ss_scan(SS_SIGNAL_TRACES, files[i].data, files[i].length, table, &error) != SS_OK) {
+            ss_faults faults; /* a receiver's scan: it looks at texts too */
+            if (ss_scan_items(signal, files[i].data, files[i].length, true, table, &faults, &error) != SS_OK) {
                 fprintf(stderr, "%s at byte %llu\n", error.reason, (unsigned long long)error.offset);
                 return 1;
             }
@@ -93,15 +109,19 @@ int main(int argc, char **argv) {
             if (strchr(stages, 'f')) {
                 ss_op_run(filter, table, &verdict);
             }
+            if (strchr(stages, 't')) {
+                ss_op_run(transform, table, &verdict);
+            }
             ss_op_settle_counts(table, 0, true);
             if (strchr(stages, 'e')) {
                 out.length = 0;
                 ss_emit(table, 0, table->n_rows, &out);
             }
-            n_spans += table->n_rows;
+            n_items += table->n_rows;
         }
     }
-    printf("%zu\n", n_spans);
+    printf("%zu\n", n_items);
+    ss_op_free(transform);
     ss_op_free(filter);
     ss_op_free(sampler);
     ss_table_free(table);

@@ -1,76 +1,138 @@
-"""Instructions that a span costs between the socket and the batch, counted by callgrind."""
+"""Instructions that an item costs between the socket and the batch, counted by callgrind.
+
+Generated requests give the same counts wherever the same compiler and C library are used: they are what `--compare`
+holds on to first. Of captured ones, where these are, the counts are shown as well.
+"""
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
-from bench.bodies import Bodies
-from bench.report import Figure
-from bench.servers import MissingTool, find_tool
+from bench import bodies, recut
+from bench.figures import OURS, Figure
+from bench.place import Place
+from bench.processes import ROOT, MissingTool, find_tool
+from collector.ids import Signal
 from collector.processors.low_value_filter import HEALTH_CHECKS
 
-_ROOT = Path(__file__).parents[1]
-_REPEATS = 11
-# Stages by their letters in kernel.c, each set with what it adds to the one before.
-_STAGES = (("s", "scan"), ("sp", "sampler"), ("spf", "low-value filter"), ("spfe", "emit"))
-_ALL_AT_MOST = 1_200
-_SAMPLER_AT_MOST = 80
+_REPEATS = 6
+# The C library chooses its copying by the processor; so that it does not, wherever this runs.
+_PLAIN_LIBC = {"GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX512VL,-AVX512F,-AVX512BW,-AVX2,-ERMS,-FSRM"}
 
 
-def measure(bodies: Bodies, folder: Path, progress: Callable[[str], None]) -> Iterator[Figure]:
-    """Yield instructions a span of the whole kernel and of each stage, over requests of 512 spans.
+class Stage(NamedTuple):
+    """Letters of kernel.c with what the last one adds to those before."""
 
-    The targets were stated for real data; of generated data how much is kept, and so what it costs, is chance.
+    letters: str
+    name: str
+
+
+class Kernel(NamedTuple):
+    """Stages that follow one another, over requests of one signal."""
+
+    name: str
+    signal: Signal
+    requests: Sequence[bytes]
+    stages: Sequence[Stage]
+
+
+_SPAN_STAGES = (
+    Stage("s", "scan"),
+    Stage("sp", "sampler"),
+    Stage("spf", "low-value filter"),
+    Stage("spfe", "emit"),
+)
+_POINT_STAGES = (Stage("s", "scan"), Stage("st", "label removal"), Stage("ste", "emit"))
+
+
+def kernels() -> list[Kernel]:
+    """Return all that is counted here."""
+    found = [
+        Kernel("kernel, spans", Signal.TRACES, recut.for_kernel(captured=False), _SPAN_STAGES),
+        Kernel(
+            "kernel, points",
+            Signal.METRICS,
+            recut.of_items(Signal.METRICS, 512, captured=False)[:2],
+            _POINT_STAGES,
+        ),
+        Kernel(
+            "kernel, logs",
+            Signal.LOGS,
+            recut.of_items(Signal.LOGS, 512, captured=False)[:2],
+            (Stage("s", "scan"), Stage("se", "emit")),
+        ),
+    ]
+    if bodies.are_captured():
+        captured = recut.for_kernel(captured=True)
+        found.append(Kernel("kernel, captured spans", Signal.TRACES, captured, _SPAN_STAGES))
+    return found
+
+
+def steps() -> int:
+    """Return how often measure will say what it does."""
+    return 1 + sum(len(kernel.stages) for kernel in kernels())
+
+
+def measure(place: Place) -> Iterator[Figure]:
+    """Yield instructions an item of each stage, and of all together.
 
     Raises:
         MissingTool: no compiler, no valgrind, or no library that was built.
     """
-    program = _compile(folder)
-    files = []
-    for number, request in enumerate(bodies.kernel):
-        files.append(folder / f"kernel{number}.otlp")
-        files[-1].write_bytes(request)
-    totals = []
-    for letters, name in _STAGES:
-        progress(f"kernel: instructions up to {name}")
-        # By difference: what the program does once, such as reading its files, drops out.
-        (once, n_spans), (often, _) = (_count(program, repeats, letters, files) for repeats in (1, _REPEATS))
-        totals.append((often - once) / (_REPEATS - 1) / n_spans)
-    all_at_most, sampler_at_most = (_ALL_AT_MOST, _SAMPLER_AT_MOST) if bodies.is_real else (None, None)
-    yield Figure(name="kernel: all stages", value=totals[-1], unit="instr./span", at_most=all_at_most)
-    before = 0.0
-    for (_, name), total in zip(_STAGES, totals, strict=True):
-        at_most = sampler_at_most if name == "sampler" else None
-        yield Figure(name=f"  {name}", value=total - before, unit="instr./span", at_most=at_most)
-        before = total
+    place.say("kernel: compiling")
+    program = _compile(place.folder)
+    for kernel in kernels():
+        files = []
+        for number, request in enumerate(kernel.requests):
+            files.append(place.folder / f"{kernel.name}-{number}.otlp")
+            files[-1].write_bytes(request)
+        before = 0.0
+        for stage in kernel.stages:
+            place.say(f"{kernel.name}: instructions up to {stage.name}")
+            # By difference: what the program does once, such as reading its files, drops out.
+            (once, n_items), (often, _) = (
+                _count(program, repeats, kernel.signal, stage.letters, files) for repeats in (1, _REPEATS)
+            )
+            total = (often - once) / (_REPEATS - 1) / n_items
+            yield _figure(f"{kernel.name}: {stage.name}", total - before)
+            before = total
+        yield _figure(f"{kernel.name}: all stages", before)
+
+
+def _figure(scenario: str, value: float) -> Figure:
+    return Figure(kind="instructions", scenario=scenario, system=OURS, values=(value,))
 
 
 def _compile(folder: Path) -> Path:
     """Compile kernel.c against the library that the Python module was linked from."""
-    built = sorted(_ROOT.glob("build/cp*/libspansieve.a"), key=lambda path: path.stat().st_mtime)
+    built = sorted(ROOT.glob("build/cp*/libspansieve.a"), key=lambda path: path.stat().st_mtime)
     if not built:
         raise MissingTool("build/*/libspansieve.a is not there: run `make build`")
     program = folder / "kernel"
-    native = _ROOT / "native"
+    native = ROOT / "native"
     command = [find_tool("cc", "gcc"), "-O2", "-std=gnu11", f"-I{native}", f"-I{native / 'include'}"]
-    command += ["-o", str(program), str(_ROOT / "bench" / "kernel.c"), str(built[-1]), "-lpthread", "-lm"]
+    command += ["-o", str(program), str(ROOT / "bench" / "kernel.c"), str(built[-1])]
+    command += ["-lpthread", "-lm", "-lpcre2-8"]
     subprocess.run(command, check=True)
     return program
 
 
-def _count(program: Path, repeats: int, stages: str, files: Sequence[Path]) -> tuple[int, int]:
-    """Return the instructions of a run of the program and the spans of one repeat."""
+def _count(
+    program: Path, repeats: int, signal: Signal, stages: str, files: Sequence[Path]
+) -> tuple[int, int]:
+    """Return the instructions of a run of the program and the items of one repeat."""
     command = [
-        find_tool("valgrind", "valgrind"),
-        "--tool=callgrind",
-        "--callgrind-out-file=/dev/null",
-        str(program),
+        *(find_tool("valgrind", "valgrind"), "--tool=callgrind", "--callgrind-out-file=/dev/null"),
+        *(str(program), str(repeats), str(signal.number), stages, ",".join(HEALTH_CHECKS)),
+        *map(str, files),
     ]
-    command += [str(repeats), stages, ",".join(HEALTH_CHECKS), *map(str, files)]
-    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    variables = {**os.environ, **_PLAIN_LIBC}
+    result = subprocess.run(command, capture_output=True, text=True, check=True, env=variables)
     found = re.search(r"Collected : (\d+)", result.stderr)
     if found is None:
         raise RuntimeError(f"callgrind counted nothing:\n{result.stderr}")

@@ -1,84 +1,79 @@
-"""A collector as a process: how soon it serves, and what it takes while it waits."""
+"""A system as a process: how soon it serves, what it takes while it waits, and at most under load."""
 
 from __future__ import annotations
 
-import contextlib
-import re
 import socket
-import subprocess
+import struct
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 
-from bench.bodies import Body
-from bench.report import Figure, figure_of
-from bench.servers import PATH, configure_collector, cpu_seconds, environment, running
+from bench import recut
+from bench.figures import Figure
+from bench.place import Place
+from bench.processes import cpu_seconds, memory_bytes
+from bench.scenarios import Scenario
+from bench.tools import Sink
+from collector.ids import Signal
 
-_IDLE_COLLECTORS = 3
-_STARTS = 9
 _SETTLE_S = 3.0
-_START_TIMEOUT_S = 20.0
-_POLL_S = 0.001
-_RSS_AT_MOST_MB = 20
-_START_AT_MOST_MS = 150
+_LOADED_S = 2.0
+_STARTS, _QUICK_STARTS = 7, 3
+_MEMORIES, _QUICK_MEMORIES = 2, 1
+_PATH = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
+_MB = 1e6
 
 
-def measure(body: Body, folder: Path, progress: Callable[[str], None]) -> Iterator[Figure]:
-    """Yield idle RSS and the time to the first accepted request."""
-    rss_mb = []
-    for number in range(1, _IDLE_COLLECTORS + 1):
-        progress(f"idle RSS: collector {number} of {_IDLE_COLLECTORS}")
-        collector = configure_collector(folder)
-        with running(collector.command, collector.port) as process:
-            time.sleep(_SETTLE_S)
-            rss_mb.append(memory_bytes(process.pid, "VmRSS") / 1e6)
-    yield figure_of(
-        "idle RSS", rss_mb, "MB", at_most=_RSS_AT_MOST_MB, note=f"{_SETTLE_S:.0f} s after the start"
-    )
-    starts = []
-    for number in range(1, _STARTS + 1):
-        progress(f"start: collector {number} of {_STARTS}")
-        starts.append(_time_start(body, folder))
-    walls_ms, cpus_ms = ([seconds * 1e3 for seconds in column] for column in zip(*starts, strict=True))
-    yield figure_of("start to first accepted request", walls_ms, "ms", at_most=_START_AT_MOST_MS)
-    yield figure_of(
-        "  CPU until then", cpus_ms, "ms", note="less than the above where other work takes turns"
-    )
+def _repeats(place: Place) -> tuple[int, int]:
+    return (_QUICK_STARTS, _QUICK_MEMORIES) if place.is_quick else (_STARTS, _MEMORIES)
 
 
-def memory_bytes(pid: int, field: str) -> int:
-    """Return a field of /proc/PID/status that is in kB, such as VmRSS."""
-    found = re.search(rf"{field}:\s*(\d+) kB", Path(f"/proc/{pid}/status").read_text(encoding="ascii"))
-    if found is None:
-        raise RuntimeError(f"process {pid} has ended")
-    return int(found[1]) * 1024
+def steps(scenario: Scenario, place: Place) -> int:
+    """Return how often measure will say what it does."""
+    return sum(_repeats(place)) * len(place.names(scenario)) if scenario.process else 0
 
 
-def _time_start(body: Body, folder: Path) -> tuple[float, float]:
-    """Return the seconds from the spawn of a collector to the gRPC answer OK, and its CPU time until then."""
-    collector = configure_collector(folder)
-    begin = time.monotonic()
-    process = subprocess.Popen(
-        collector.command, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    try:
-        with _connect(collector.port, process, begin + _START_TIMEOUT_S) as connection:
-            export_once(connection, body.grpc_message)
-        return time.monotonic() - begin, cpu_seconds(process.pid)
-    finally:
-        process.terminate()
-        process.wait()
+def measure(scenario: Scenario, place: Place) -> Iterator[Figure]:
+    """Yield start, idle RSS and peak RSS of each system of a scenario of spans."""
+    case = scenario.process
+    if case is None:
+        return
+    n_starts, n_memories = _repeats(place)
+    load = place.load(scenario.signal, case.items, streams=case.streams, connections=case.connections)
+    body = recut.of_items(Signal.TRACES, 1)[0]
+    with Sink(place.cores.load) as sink:
+        for name in place.names(scenario):
+            starts, idle, peak = [], [], []
+            for number in range(1, n_starts + 1):
+                place.say(f"start of {name}: {number} of {n_starts}")
+                starts.append(_start(name, scenario, body, sink, place))
+            for number in range(1, n_memories + 1):
+                place.say(f"memory of {name}: {number} of {n_memories}")
+                with place.start(name, scenario, sink.port) as server:
+                    time.sleep(_SETTLE_S)
+                    idle.append(memory_bytes(server.pid, "VmRSS") / _MB)
+                    load.send(server.port, duration_s=_LOADED_S)
+                    peak.append(memory_bytes(server.pid, "VmHWM") / _MB)
+            for kind, values in (
+                ("start", [wall for wall, _ in starts]),
+                ("start_cpu", [cpu for _, cpu in starts]),
+                ("idle_rss", idle),
+            ):
+                yield Figure(kind=kind, scenario=scenario.name, system=name, values=tuple(values))
+            yield Figure(
+                kind="peak_rss", scenario=scenario.name, system=name, values=tuple(peak), **case._asdict()
+            )
 
 
-def _connect(port: int, process: subprocess.Popen[bytes], deadline: float) -> socket.socket:
-    while time.monotonic() < deadline and process.poll() is None:
-        with contextlib.suppress(ConnectionRefusedError):
-            return socket.create_connection(("127.0.0.1", port), timeout=10)
-        time.sleep(_POLL_S)
-    raise RuntimeError("the collector does not accept connections")
+def _start(name: str, scenario: Scenario, body: bytes, sink: Sink, place: Place) -> tuple[float, float]:
+    """Return the milliseconds from the spawn to the gRPC answer OK, and of CPU time until then."""
+    with place.start(name, scenario, sink.port, wait=False) as server:
+        with server.process.connect(server.port) as connection:
+            export_once(connection, body)
+        elapsed = time.monotonic() - server.process.started
+        return elapsed * 1e3, cpu_seconds(server.pid) * 1e3
 
 
-def export_once(connection: socket.socket, grpc_message: bytes) -> None:
+def export_once(connection: socket.socket, request: bytes) -> None:
     """Make one gRPC call.
 
     Raises:
@@ -88,17 +83,16 @@ def export_once(connection: socket.socket, grpc_message: bytes) -> None:
     import h2.connection
     import h2.events
 
-    session = h2.connection.H2Connection(h2.config.H2Configuration(client_side=True, header_encoding="utf-8"))
+    session = h2.connection.H2Connection(h2.config.H2Configuration(client_side=True))
     session.initiate_connection()
-    headers = [(":method", "POST"), (":scheme", "http"), (":path", PATH), (":authority", "127.0.0.1")]
+    headers = [(":method", "POST"), (":scheme", "http"), (":path", _PATH), (":authority", "127.0.0.1")]
     session.send_headers(1, [*headers, ("content-type", "application/grpc"), ("te", "trailers")])
-    session.send_data(1, grpc_message, end_stream=True)
+    session.send_data(1, struct.pack(">BI", 0, len(request)) + request, end_stream=True)
     connection.sendall(session.data_to_send())
     while data := connection.recv(65536):
         for event in session.receive_data(data):
-            if (
-                isinstance(event, h2.events.TrailersReceived)
-                and dict(event.headers).get("grpc-status") == "0"
+            if isinstance(event, h2.events.TrailersReceived) and (b"grpc-status", b"0") in map(
+                tuple, event.headers
             ):
                 return
             if isinstance(event, h2.events.StreamEnded):

@@ -43,7 +43,11 @@ class TLSFailure(CollectorError):
 
 
 class ConsumeError(CollectorError):
-    """A request could not be taken or delivered."""
+    """A request could not be taken or delivered; code is the peer's google.rpc.Code, None when there is none."""
+
+    def __init__(self, message: str, *, code: int | None = None) -> None:
+        self.code = code
+        super().__init__(message)
 
 
 class PermanentError(ConsumeError):
@@ -53,9 +57,9 @@ class PermanentError(ConsumeError):
 class RetryableError(ConsumeError):
     """Trying again may help; retry_after_s is the peer's wish in seconds, None when it has none."""
 
-    def __init__(self, message: str, retry_after_s: float | None = None) -> None:
+    def __init__(self, message: str, retry_after_s: float | None = None, *, code: int | None = None) -> None:
         self.retry_after_s = retry_after_s
-        super().__init__(message)
+        super().__init__(message, code=code)
 
 
 class Refused(RetryableError):
@@ -77,3 +81,9 @@ class MalformedInput(NativeError):
 
 class LimitExceeded(NativeError):
     """A stated limit of size, depth or count would be passed."""
+
+
+def reason_of(error: Exception) -> str:
+    """Return why a request had no answer, without the names of Python's types that error has in its text."""
+    cause = error.__cause__
+    return (cause.strerror or str(cause)) if isinstance(cause, OSError) else str(error)

@@ -10,6 +10,7 @@ from collector.lean import NamedTuple
 
 _TYPE = re.compile(r"[a-zA-Z][0-9a-zA-Z_]{0,62}\Z")
 _NAME_MAX = 1024
+_ASCII_SYMBOLS = "$+<=>^`|~"
 
 
 class Signal(enum.Enum):
@@ -88,11 +89,18 @@ class ComponentID(NamedTuple):
             raise InvalidID(f'in "{text}" id: the part after / should not be empty')
         if not _TYPE.match(component_type):
             raise InvalidID(f'in "{text}" id: invalid character(s) in type "{component_type}"')
-        if len(name) > _NAME_MAX or any(
-            character.isspace() or not character.isprintable() for character in name
-        ):
+        if len(name) > _NAME_MAX or not all(map(_is_allowed, name)):
             raise InvalidID(f'in "{text}" id: invalid character(s) in name "{name}"')
         return cls(component_type, name)
 
     def __str__(self) -> str:
         return f"{self.type}/{self.name}" if self.name else self.type
+
+
+def _is_allowed(character: str) -> bool:
+    """Tell whether character may stand in a name: none of Unicode's separators, controls and symbols may."""
+    if character.isascii():
+        return character.isprintable() and character != " " and character not in _ASCII_SYMBOLS
+    import unicodedata  # for few names
+
+    return unicodedata.category(character)[0] not in "ZCS"

@@ -10,5 +10,6 @@ for requirement in (
     *project["build-system"]["requires"],
     *project["project"]["dependencies"],
     *project["project"]["optional-dependencies"]["dev"],
+    *project["project"]["optional-dependencies"]["bench"],
 ):
     print(requirement)

@@ -14,7 +14,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 ID_SIZES = {
     "trace_id": "SS_VALUE_TRACE_ID",
     "span_id": "SS_VALUE_SPAN_ID",
-    "parent_span_id": "SS_VALUE_SPAN_ID",
+    "parent_span_id": "SS_VALUE_PARENT_SPAN_ID",
 }
 FIXED64 = {FieldDescriptor.TYPE_FIXED64, FieldDescriptor.TYPE_SFIXED64, FieldDescriptor.TYPE_DOUBLE}
 VARINT = {
@@ -35,6 +35,8 @@ def kind(field: FieldDescriptor) -> str:
         return "SS_VALUE_MESSAGE"
     if field.type == FieldDescriptor.TYPE_BYTES and field.name in ID_SIZES:
         return ID_SIZES[field.name]
+    if field.type == FieldDescriptor.TYPE_STRING:
+        return "SS_VALUE_TEXT"
     if field.is_repeated and field.type in FIXED64:
         return "SS_VALUE_PACKED_FIXED64"
     if field.is_repeated and field.type in VARINT:
@@ -65,7 +67,7 @@ def header() -> str:
         "#include <stdint.h>",
         "",
         "enum { SS_VALUE_OPAQUE, SS_VALUE_MESSAGE, SS_VALUE_PACKED_VARINT, SS_VALUE_PACKED_FIXED64,",
-        "       SS_VALUE_TRACE_ID, SS_VALUE_SPAN_ID };",
+        "       SS_VALUE_TEXT, SS_VALUE_TRACE_ID, SS_VALUE_SPAN_ID, SS_VALUE_PARENT_SPAN_ID };",
         "",
         "typedef enum ss_check_shape {",
         *(f"    SS_CHECK_{path_name(message)}," for message in messages),

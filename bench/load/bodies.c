@@ -123,21 +123,23 @@ void bodies_free(load_bodies *bodies) {
     free(bodies->all);
 }
 
-load_body *bodies_peek(load_bodies *bodies) {
-    while (bodies->all[bodies->next].is_taken) {
-        bodies->next = bodies->next + 1 == bodies->n ? 0 : bodies->next + 1;
-    }
-    return &bodies->all[bodies->next];
+static void step(load_bodies *bodies) {
+    bodies->next = bodies->next + 1 == bodies->n ? 0 : bodies->next + 1;
 }
 
 load_body *bodies_take(load_bodies *bodies, bool keep_ids) {
-    load_body *body = bodies_peek(bodies);
-    bodies->next = bodies->next + 1 == bodies->n ? 0 : bodies->next + 1;
+    while (bodies->all[bodies->next].is_taken) {
+        step(bodies);
+    }
+    load_body *body = &bodies->all[bodies->next];
+    step(bodies);
     body->is_taken = true;
     if (!keep_ids) {
-        const load_disguise fresh = {.trace_id = {next_random(&bodies->random), next_random(&bodies->random)},
-                                     .span_id = next_random(&bodies->random),
-                                     .shift_ns = next_random(&bodies->random) & shift_mask_ns};
+        load_disguise fresh;
+        fresh.trace_id[0] = next_random(&bodies->random);
+        fresh.trace_id[1] = next_random(&bodies->random);
+        fresh.span_id = next_random(&bodies->random);
+        fresh.shift_ns = next_random(&bodies->random) & shift_mask_ns;
         message_change(body->bytes, &body->places, &body->disguise, &fresh);
         body->disguise = fresh;
     }

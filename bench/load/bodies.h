@@ -26,9 +26,8 @@ bool bodies_read(load_bodies *bodies, const char *path, ss_signal signal, size_t
                  size_t message_size);
 void bodies_free(load_bodies *bodies);
 
-/* The body whose turn it is, or the next that is not taken. REQUIRES: one is not. */
-load_body *bodies_peek(load_bodies *bodies);
-/* Take the body that bodies_peek shows, in a new disguise unless keep_ids. */
+/* Take the body whose turn it is, or the next that is not taken, in a new disguise unless keep_ids. REQUIRES: one is
+ * not taken. */
 load_body *bodies_take(load_bodies *bodies, bool keep_ids);
 
 #endif

@@ -9,7 +9,11 @@
 #include "core/clock.h"
 #include "net/client_socket.h"
 
-enum { FIRST_SEGMENTS = 32, SEGMENTS_AT_ONCE = 64 };
+enum {
+    FIRST_SEGMENTS = 32,
+    SEGMENTS_AT_ONCE = 64,
+    COPIED_BYTES = 4096 /* up to here, copying costs less than one more piece to write */
+};
 
 static load_segment *add_segment(load_queue *queue) {
     if (queue->n == queue->capacity) {
@@ -25,6 +29,9 @@ static load_segment *add_segment(load_queue *queue) {
 }
 
 bool queue_text(load_queue *queue, const void *bytes, size_t length) {
+    if (length == 0) {
+        return true;
+    }
     size_t offset = queue->text.length;
     if (ss_buffer_append(&queue->text, bytes, length) != SS_OK) {
         return false;
@@ -41,12 +48,15 @@ bool queue_text(load_queue *queue, const void *bytes, size_t length) {
     return added;
 }
 
-bool queue_borrowed(load_queue *queue, const uint8_t *bytes, size_t length) {
-    load_segment *added = length ? add_segment(queue) : NULL;
+bool queue_body(load_queue *queue, const uint8_t *bytes, size_t length) {
+    if (length <= COPIED_BYTES) {
+        return queue_text(queue, bytes, length);
+    }
+    load_segment *added = add_segment(queue);
     if (added) {
         *added = (load_segment){.data = bytes, .length = length};
     }
-    return added || !length;
+    return added;
 }
 
 static void queue_clear(load_queue *queue) {

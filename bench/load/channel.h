@@ -1,7 +1,7 @@
 /*
  * One connection of the load generator, and the calls that run on it. A protocol turns calls into bytes to write and
- * bytes read into answers; the engine (load.c) decides when to call. Non-blocking; bodies are written from where they
- * lie, never copied.
+ * bytes read into answers; the engine (load.c) decides when to call. Non-blocking; large bodies are written from where
+ * they lie.
  */
 #ifndef LOAD_CHANNEL_H
 #define LOAD_CHANNEL_H
@@ -9,14 +9,14 @@
 #include "net/client_response.h"
 #include "spansieve.h"
 
-enum { CALL_PREFIX_BYTES = 5 };
+enum { CALL_PREFIX_BYTES = 5, TARGET_PATH_BYTES = 96 };
 
 /* What all channels have in common. */
 typedef struct load_target {
     const char *host;
     uint16_t port;
     const char *authority;
-    ss_signal signal;
+    char path[TARGET_PATH_BYTES]; /* of a URL, or of a gRPC method */
     ss_encoding encoding;
     struct load_engine *engine;
 } load_target;
@@ -80,8 +80,8 @@ typedef struct load_queue {
     size_t first; /* the first that is not written whole */
 } load_queue;
 
-bool queue_text(load_queue *queue, const void *bytes, size_t length);        /* copies */
-bool queue_borrowed(load_queue *queue, const uint8_t *bytes, size_t length); /* borrows until written */
+bool queue_text(load_queue *queue, const void *bytes, size_t length);    /* copies */
+bool queue_body(load_queue *queue, const uint8_t *bytes, size_t length); /* borrows until written, if that is cheaper */
 
 struct load_channel {
     const load_target *target;

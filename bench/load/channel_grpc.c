@@ -2,10 +2,9 @@
 #include "channel.h"
 
 #include <nghttp2/nghttp2.h>
-#include <stdio.h>
 #include <string.h>
 
-enum { FRAME_HEAD_BYTES = 9, PATH_BYTES = 96 };
+enum { FRAME_HEAD_BYTES = 9 };
 
 static const char *const encodings[SS_N_ENCODINGS] = {[SS_ENCODING_GZIP] = "gzip", [SS_ENCODING_ZSTD] = "zstd"};
 
@@ -87,7 +86,7 @@ static int write_data(nghttp2_session *session, nghttp2_frame *frame, const uint
         call->n_taken += n;
         length -= n;
     }
-    is_queued = is_queued && queue_borrowed(queue, call->bytes + call->n_taken - CALL_PREFIX_BYTES, length);
+    is_queued = is_queued && queue_body(queue, call->bytes + call->n_taken - CALL_PREFIX_BYTES, length);
     call->n_taken += length;
     return is_queued ? 0 : NGHTTP2_ERR_CALLBACK_FAILURE;
 }
@@ -128,15 +127,11 @@ static nghttp2_nv field(const char *name, const char *value) {
 }
 
 static bool grpc_begin(load_channel *channel, load_call *call) {
-    static const char *const services[SS_N_SIGNALS][2] = {{"trace", "Trace"}, {"metrics", "Metrics"}, {"logs", "Logs"}};
     const load_target *target = channel->target;
     const char *encoding = encodings[target->encoding];
-    char path[PATH_BYTES];
-    snprintf(path, sizeof path, "/opentelemetry.proto.collector.%s.v1.%sService/Export", services[target->signal][0],
-             services[target->signal][1]);
     nghttp2_nv fields[8] = {field(":method", "POST"),
                             field(":scheme", "http"),
-                            field(":path", path),
+                            field(":path", target->path),
                             field(":authority", target->authority),
                             field("te", "trailers"),
                             field("content-type", "application/grpc"),

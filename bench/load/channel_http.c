@@ -7,30 +7,30 @@
 
 enum { HEAD_BYTES = 512, STATUS_OK = 200 };
 
-typedef struct http {
+typedef struct http_state {
     llhttp_t parser;
     load_channel *channel;
     load_call *call; /* whose answer is awaited */
     bool is_leaving;
-} http;
+} http_state;
 
 static int on_body(llhttp_t *parser, const char *at, size_t length) {
-    const http *http = parser->data;
-    if (!http->call) {
+    const http_state *state = parser->data;
+    if (!state->call) {
         return HPE_USER;
     }
-    return ss_client_response_data(&http->call->response, (const uint8_t *)at, length) == SS_ERR_NO_MEMORY ? HPE_USER
-                                                                                                           : 0;
+    return ss_client_response_data(&state->call->response, (const uint8_t *)at, length) == SS_ERR_NO_MEMORY ? HPE_USER
+                                                                                                            : 0;
 }
 
 static int on_message_complete(llhttp_t *parser) {
-    http *http = parser->data;
-    load_call *call = http->call;
+    http_state *state = parser->data;
+    load_call *call = state->call;
     if (!call) {
         return HPE_USER; /* nobody has asked */
     }
-    http->call = NULL;
-    http->is_leaving = !llhttp_should_keep_alive(parser);
+    state->call = NULL;
+    state->is_leaving = !llhttp_should_keep_alive(parser);
     load_outcome outcome = {.kind = OUTCOME_REFUSED, .code = parser->status_code};
     if (parser->status_code == STATUS_OK) {
         const ss_buffer *body = &call->response.body;
@@ -40,21 +40,21 @@ static int on_message_complete(llhttp_t *parser) {
             outcome.rejected_items = result.rejected_items;
         }
     }
-    engine_answered(http->channel->target->engine, call, &outcome);
+    engine_answered(state->channel->target->engine, call, &outcome);
     return 0;
 }
 
 static const llhttp_settings_t settings = {.on_body = on_body, .on_message_complete = on_message_complete};
 
 static bool http_open(load_channel *channel) {
-    http *http = calloc(1, sizeof *http);
-    if (!http) {
+    http_state *state = calloc(1, sizeof *state);
+    if (!state) {
         return false;
     }
-    http->channel = channel;
-    llhttp_init(&http->parser, HTTP_RESPONSE, &settings);
-    http->parser.data = http;
-    channel->state = http;
+    state->channel = channel;
+    llhttp_init(&state->parser, HTTP_RESPONSE, &settings);
+    state->parser.data = state;
+    channel->state = state;
     return true;
 }
 
@@ -63,21 +63,20 @@ static void http_close(load_channel *channel) {
 }
 
 static bool http_begin(load_channel *channel, load_call *call) {
-    static const char *const paths[SS_N_SIGNALS] = {"traces", "metrics", "logs"};
     static const char *const encodings[SS_N_ENCODINGS] = {
         [SS_ENCODING_GZIP] = "Content-Encoding: gzip\r\n", [SS_ENCODING_ZSTD] = "Content-Encoding: zstd\r\n"};
     const load_target *target = channel->target;
     const char *encoding = encodings[target->encoding];
-    http *http = channel->state;
+    http_state *state = channel->state;
     char head[HEAD_BYTES];
     int n = snprintf(head, sizeof head,
-                     "POST /v1/%s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/x-protobuf\r\n%s"
+                     "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/x-protobuf\r\n%s"
                      "User-Agent: spansieve-load\r\nContent-Length: %zu\r\n\r\n",
-                     paths[target->signal], target->authority, encoding ? encoding : "", call->length);
+                     target->path, target->authority, encoding ? encoding : "", call->length);
     ss_client_response_reset(&call->response);
-    http->call = call;
+    state->call = call;
     return n > 0 && n < HEAD_BYTES && queue_text(&channel->queue, head, (size_t)n) &&
-           queue_borrowed(&channel->queue, call->bytes, call->length);
+           queue_body(&channel->queue, call->bytes, call->length);
 }
 
 /* There is no way to take a request back but to hang up. */
@@ -87,8 +86,8 @@ static bool http_cancel(load_channel *channel, load_call *call) {
 }
 
 static bool http_receive(load_channel *channel, const uint8_t *bytes, size_t length) {
-    http *http = channel->state;
-    return llhttp_execute(&http->parser, (const char *)bytes, length) == HPE_OK;
+    http_state *state = channel->state;
+    return llhttp_execute(&state->parser, (const char *)bytes, length) == HPE_OK;
 }
 
 static bool http_produce(load_channel *channel) {
@@ -97,7 +96,7 @@ static bool http_produce(load_channel *channel) {
 }
 
 static bool http_may_begin(const load_channel *channel) {
-    return !((const http *)channel->state)->is_leaving;
+    return !((const http_state *)channel->state)->is_leaving;
 }
 
 const load_protocol http_protocol = {.open = http_open,

@@ -14,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
@@ -23,6 +22,7 @@
 #include "bodies.h"
 #include "channel.h"
 #include "core/clock.h"
+#include "cpu.h"
 #include "histogram.h"
 
 enum {
@@ -87,13 +87,6 @@ typedef struct load_engine {
     load_histogram latency, service; /* from when it was due; from when it was sent */
     uint8_t input[READ_BYTES];
 } load_engine;
-
-static double cpu_seconds(void) {
-    struct rusage usage;
-    getrusage(RUSAGE_SELF, &usage);
-    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
-           (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
-}
 
 static uint64_t written_bytes(const load_engine *e) {
     uint64_t n = 0;
@@ -260,7 +253,7 @@ static bool prepare(load_engine *e, load_call *c, uint64_t due_ns) {
     if (c->is_measured) {
         if (!e->is_measuring) {
             e->is_measuring = true;
-            e->cpu_before_s = cpu_seconds();
+            e->cpu_before_s = load_cpu_seconds();
             e->written_before = written_bytes(e);
         }
         e->n_started++;
@@ -293,6 +286,11 @@ static uint64_t next_due(const load_engine *e, uint64_t now) {
     return e->options.items_per_s > 0 ? (uint64_t)e->due_ns : now;
 }
 
+/* Open loop: the time that the rate gives a request. */
+static double ns_of(const load_engine *e, const load_body *body) {
+    return (double)body->n_items / e->options.items_per_s * second_ns;
+}
+
 static bool has_more(const load_engine *e, uint64_t due_ns) {
     bool is_enough = e->options.n_requests && e->n_started >= e->options.n_requests;
     return !e->is_stopped && !is_enough && due_ns < e->end_ns;
@@ -312,9 +310,9 @@ static void start_calls(load_engine *e) {
             e->is_stopped = true;
             return;
         }
-        e->due_ns += (double)call->body->n_items / e->options.items_per_s * second_ns;
         begin(e, call);
         if (e->options.items_per_s > 0) {
+            e->due_ns += ns_of(e, call->body);
             e->counts.late += call->is_measured && call->sent_ns - due_ns > LATE_US * (ms_ns / 1000);
         } else {
             call->due_ns = call->sent_ns;
@@ -379,6 +377,12 @@ static void arm(load_engine *e, uint64_t at_ns) {
     e->armed_ns = at_ns;
 }
 
+static int wait_ms(const load_engine *e, uint64_t now) {
+    uint64_t most = e->n_retrying ? RETRY_TICK_MS : TICK_MS;
+    uint64_t left_ms = e->end_ns > now ? (e->end_ns - now) / ms_ns + 1 : most;
+    return (int)(left_ms < most ? left_ms : most);
+}
+
 /* Wait for answers, or for the next request to be due where a stream is free for it. */
 static void wait_and_read(load_engine *e) {
     struct epoll_event events[EVENTS_AT_ONCE];
@@ -387,7 +391,7 @@ static void wait_and_read(load_engine *e) {
     if (e->options.items_per_s > 0 && due_ns > now && has_more(e, due_ns)) {
         arm(e, due_ns);
     }
-    int n = epoll_wait(e->epoll_fd, events, EVENTS_AT_ONCE, e->n_retrying ? RETRY_TICK_MS : TICK_MS);
+    int n = epoll_wait(e->epoll_fd, events, EVENTS_AT_ONCE, wait_ms(e, now));
     for (int i = 0; i < n; i++) {
         if (events[i].data.ptr == &e->timer_fd) {
             uint64_t count;
@@ -437,7 +441,7 @@ static void drain(load_engine *e) {
         /* Due before the end, but never sent: no stream was free. */
         const load_body *body = &e->bodies.all[e->bodies.next];
         e->bodies.next = (e->bodies.next + 1) % e->bodies.n;
-        e->due_ns += (double)body->n_items / e->options.items_per_s * second_ns;
+        e->due_ns += ns_of(e, body);
         e->counts.unsent++;
     }
     e->is_stopped = true;
@@ -485,13 +489,13 @@ static bool parse_number(const char *name, const char *text, double least, doubl
     return (end != text && !*end && *value >= least && *value <= most) || fail(name, "is out of range, or no number");
 }
 
-static bool parse_count(const char *name, const char *text, uint64_t most, uint64_t *value) {
+static bool parse_count(const char *name, const char *text, uint64_t least, uint64_t most, uint64_t *value) {
     double number;
-    if (!parse_number(name, text, 0, (double)most, &number) || number != floor(number)) {
-        return fail(name, "is no whole number in range");
+    if (!parse_number(name, text, (double)least, (double)most, &number)) {
+        return false;
     }
     *value = (uint64_t)number;
-    return true;
+    return number == floor(number) || fail(name, "must be a whole number");
 }
 
 /* Index of text among n names. */
@@ -508,10 +512,11 @@ static bool parse_choice(const char *name, const char *text, const char *const *
 static bool parse_target(load_options *o, const char *text) {
     const char *colon = strrchr(text, ':');
     uint64_t port;
-    if (!colon || !parse_count("--target", colon + 1, UINT16_MAX, &port) || port == 0) {
+    if (!colon || !parse_count("--target", colon + 1, 1, UINT16_MAX, &port)) {
         return fail("--target", "must be HOST:PORT");
     }
     bool is_bracketed = text[0] == '[' && colon > text + 1 && colon[-1] == ']';
+    free(o->host); /* of an earlier --target */
     o->authority = text;
     o->port = (uint16_t)port;
     o->host = is_bracketed ? strndup(text + 1, (size_t)(colon - text) - 2) : strndup(text, (size_t)(colon - text));
@@ -575,19 +580,19 @@ static bool parse_options(load_options *o, int argc, char **argv) {
             o->encoding = (ss_encoding)choice;
             break;
         case CONNECTIONS:
-            is_good = parse_count("--connections", optarg, CHANNELS_MAX, &count) && count;
+            is_good = parse_count("--connections", optarg, 1, CHANNELS_MAX, &count);
             o->n_connections = count;
             break;
         case STREAMS:
-            is_good = parse_count("--streams", optarg, CHANNELS_MAX, &count) && count;
+            is_good = parse_count("--streams", optarg, 1, CHANNELS_MAX, &count);
             o->n_streams = count;
             break;
         case DURATION: is_good = parse_number("--duration", optarg, 0.001, SECONDS_MAX, &o->duration_s); break;
-        case REQUESTS: is_good = parse_count("--requests", optarg, UINT64_C(1) << 50, &o->n_requests); break;
+        case REQUESTS: is_good = parse_count("--requests", optarg, 1, UINT64_C(1) << 50, &o->n_requests); break;
         case WARM_UP: is_good = parse_number("--warmup", optarg, 0, SECONDS_MAX, &o->warm_up_s); break;
         case RATE: is_good = parse_number("--rate", optarg, 0.001, 1e12, &o->items_per_s); break;
         case TIMEOUT: is_good = parse_number("--timeout", optarg, 0.001, SECONDS_MAX, &o->timeout_s); break;
-        case SEED: is_good = parse_count("--seed", optarg, UINT64_C(1) << 50, &o->seed); break;
+        case SEED: is_good = parse_count("--seed", optarg, 0, UINT64_C(1) << 50, &o->seed); break;
         case KEEP_IDS: o->keep_ids = true; break;
         case RETRY: o->retries = true; break;
         case DRAIN_LOG: o->logs_drain = true; break;
@@ -615,16 +620,25 @@ static bool parse_options(load_options *o, int argc, char **argv) {
     return true;
 }
 
+static void set_path(load_target *target, ss_transport transport, ss_signal signal) {
+    static const char *const names[SS_N_SIGNALS][3] = {
+        {"traces", "trace", "Trace"}, {"metrics", "metrics", "Metrics"}, {"logs", "logs", "Logs"}};
+    const char *const *name = names[signal];
+    if (transport == SS_TRANSPORT_HTTP) {
+        snprintf(target->path, sizeof target->path, "/v1/%s", name[0]);
+    } else {
+        snprintf(target->path, sizeof target->path, "/opentelemetry.proto.collector.%s.v1.%sService/Export", name[1],
+                 name[2]);
+    }
+}
+
 static bool make_channels(load_engine *e) {
     load_options *o = &e->options;
     bool is_grpc = o->transport == SS_TRANSPORT_GRPC;
     size_t n_calls = is_grpc ? o->n_streams : 1;
-    e->target = (load_target){.host = o->host,
-                              .port = o->port,
-                              .authority = o->authority,
-                              .signal = o->signal,
-                              .encoding = o->encoding,
-                              .engine = e};
+    e->target = (load_target){
+        .host = o->host, .port = o->port, .authority = o->authority, .encoding = o->encoding, .engine = e};
+    set_path(&e->target, o->transport, o->signal);
     e->n_channels = o->n_connections * o->n_streams / n_calls;
     e->channels = calloc(e->n_channels, sizeof *e->channels);
     for (size_t i = 0; e->channels && i < e->n_channels; i++) {
@@ -717,7 +731,11 @@ static void engine_free(load_engine *e) {
 
 int main(int argc, char **argv) {
     load_engine *e = calloc(1, sizeof *e);
-    if (!e || !parse_options(&e->options, argc, argv)) {
+    if (!e) {
+        return 1;
+    }
+    if (!parse_options(&e->options, argc, argv)) {
+        engine_free(e);
         return 2;
     }
     char message[MESSAGE_BYTES];
@@ -732,7 +750,7 @@ int main(int argc, char **argv) {
         drain(e);
         uint64_t now = ss_clock_ns();
         double seconds = now > e->measure_ns ? (double)(now - e->measure_ns) / second_ns : 0;
-        print_result(e, seconds, e->is_measuring ? cpu_seconds() - e->cpu_before_s : 0);
+        print_result(e, seconds, e->is_measuring ? load_cpu_seconds() - e->cpu_before_s : 0);
         is_ready = e->counts.total_answers || fail(o->authority, "no request was answered");
     }
     engine_free(e);

@@ -16,12 +16,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "core/clock.h"
+#include "cpu.h"
 #include "message.h"
 #include "net/connection.h"
 #include "net/grpc.h"
@@ -33,6 +33,7 @@ enum {
     STREAMS_MAX = 10000,
     WINDOW_BYTES = 8 << 20,
     TICK_MS = 1000, /* of the protocols */
+    SENT_BYTES_MAX = 64 * 1024,
     LINE_BYTES = 256,
     DELAY_MS_MAX = 3600000,
     CODE_MAX = 16 /* of google.rpc.Code */
@@ -56,7 +57,7 @@ typedef struct peer {
 } peer;
 
 typedef struct counts {
-    uint64_t requests, items[SS_N_SIGNALS], payload_bytes, wire_bytes, encodings[SS_N_ENCODINGS], connections;
+    uint64_t requests, refused, items[SS_N_SIGNALS], payload_bytes, wire_bytes, encodings[SS_N_ENCODINGS], connections;
     double cpu_seconds; /* at the time of the last reset */
 } counts;
 
@@ -86,13 +87,6 @@ static bool fail(const char *what, const char *why) {
     return false;
 }
 
-static double cpu_seconds(void) {
-    struct rusage usage;
-    getrusage(RUSAGE_SELF, &usage);
-    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
-           (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
-}
-
 /* ------------------------------------------------------------------ requests */
 
 /* A record: the signal, one byte; the length, four bytes, big-endian; the request. */
@@ -106,6 +100,7 @@ static void take(void *receiver, ss_worker *worker, const ss_request *request, s
     (void)worker;
     sink *s = receiver;
     if (s->refusal.code != SS_CODE_OK) {
+        s->counts.refused++;
         *verdict = s->refusal;
         return;
     }
@@ -205,6 +200,17 @@ static size_t released(const sink *s, peer *p) {
     return end;
 }
 
+/* With answers always on their way, the output would never be empty and only grow. */
+static void forget_sent(peer *p) {
+    ss_connection *c = p->connection;
+    c->output.length -= c->output_sent;
+    memmove(c->output.data, c->output.data + c->output_sent, c->output.length);
+    for (size_t i = 0; i < p->n_releases; i++) {
+        p->releases[i].end -= c->output_sent < p->releases[i].end ? c->output_sent : p->releases[i].end;
+    }
+    c->output_sent = 0;
+}
+
 static bool write_output(sink *s, peer *p) {
     ss_connection *c = p->connection;
     size_t end = released(s, p);
@@ -215,8 +221,8 @@ static bool write_output(sink *s, peer *p) {
         }
         c->output_sent += n > 0 ? (size_t)n : 0;
     }
-    if (c->output_sent == c->output.length) {
-        c->output_sent = c->output.length = 0;
+    if (c->output_sent && (c->output_sent == c->output.length || c->output_sent >= SENT_BYTES_MAX)) {
+        forget_sent(p);
     }
     return true;
 }
@@ -253,7 +259,6 @@ static void on_peer(sink *s, peer *p, uint32_t events) {
         }
         if (n > 0) {
             s->counts.wire_bytes += (uint64_t)n;
-            c->active_ns = s->scratch.now_ns;
             p->is_closing = p->is_closing || !c->protocol->receive(c, s->input, (size_t)n);
         }
     }
@@ -298,14 +303,14 @@ static void accept_peer(sink *s, ss_listener *listener) {
 /* ------------------------------------------------------------------ commands */
 
 static void print_report(const sink *s) {
-    static const char *const encodings[SS_N_ENCODINGS] = {"identity", "gzip",    "zstd",
-                                                          "snappy",   "deflate", "snappy-framed"};
+    static const char *const encodings[SS_N_ENCODINGS] = {"identity", "gzip",          "zstd", "snappy",
+                                                          "deflate",  "snappy-framed", "lz4"};
     const counts *n = &s->counts;
     printf("{\"requests\": %llu, \"items\": {\"traces\": %llu, \"metrics\": %llu, \"logs\": %llu}, ",
            (unsigned long long)n->requests, (unsigned long long)n->items[SS_SIGNAL_TRACES],
            (unsigned long long)n->items[SS_SIGNAL_METRICS], (unsigned long long)n->items[SS_SIGNAL_LOGS]);
-    printf("\"payload_bytes\": %llu, \"wire_bytes\": %llu, \"encodings\": {", (unsigned long long)n->payload_bytes,
-           (unsigned long long)n->wire_bytes);
+    printf("\"refused\": %llu, \"payload_bytes\": %llu, \"wire_bytes\": %llu, \"encodings\": {",
+           (unsigned long long)n->refused, (unsigned long long)n->payload_bytes, (unsigned long long)n->wire_bytes);
     const char *comma = "";
     for (int i = 0; i < SS_N_ENCODINGS; i++) {
         if (n->encodings[i]) {
@@ -313,7 +318,7 @@ static void print_report(const sink *s) {
             comma = ", ";
         }
     }
-    printf("}, \"cpu_seconds\": %.6f, \"connections\": %llu}\n", cpu_seconds() - n->cpu_seconds,
+    printf("}, \"cpu_seconds\": %.6f, \"connections\": %llu}\n", load_cpu_seconds() - n->cpu_seconds,
            (unsigned long long)n->connections);
     fflush(stdout);
     if (s->record) {
@@ -352,7 +357,7 @@ static void run_command(sink *s, char *line) {
     } else if (strcmp(name, "report") == 0) {
         print_report(s);
     } else if (strcmp(name, "reset") == 0) {
-        s->counts = (counts){.connections = s->counts.connections, .cpu_seconds = cpu_seconds()};
+        s->counts = (counts){.connections = s->counts.connections, .cpu_seconds = load_cpu_seconds()};
     } else {
         fail(name, "no such command, or not so; known: ok, slow MS, stop, refuse CODE [RETRY_MS], report, reset");
     }
@@ -416,6 +421,7 @@ static void wait_for_command(sink *s) {
     struct pollfd fds[] = {{.fd = s->signal_fd, .events = POLLIN},
                            {.fd = s->reads_commands ? STDIN_FILENO : -1, .events = POLLIN}};
     poll(fds, 2, -1);
+    s->scratch.now_ns = ss_clock_ns();
     s->is_ended = fds[0].revents;
     if (fds[1].revents) {
         s->reads_commands = read_commands(s);
@@ -554,16 +560,17 @@ int main(int argc, char **argv) {
                                           {0}};
     char *addresses[SS_N_TRANSPORTS] = {NULL, NULL};
     const char *record = NULL;
+    bool is_good = true;
     int option;
     while ((option = getopt_long(argc, argv, "", known, NULL)) != -1) {
         switch (option) {
         case LISTEN: addresses[SS_TRANSPORT_GRPC] = optarg; break;
         case HTTP: addresses[SS_TRANSPORT_HTTP] = optarg; break;
         case RECORD: record = optarg; break;
-        default: optind = argc + 1;
+        default: is_good = false;
         }
     }
-    if (optind != argc || !addresses[SS_TRANSPORT_GRPC]) {
+    if (!is_good || optind != argc || !addresses[SS_TRANSPORT_GRPC]) {
         fputs("usage: spansieve-sink --listen HOST:PORT [--http HOST:PORT] [--record FILE]\n"
               "  port 0: any; prints \"listening PORT HTTP_PORT\", 0 for no HTTP\n"
               "  --record: append [signal, 1 byte][length, 4 bytes, big-endian][request] of each request taken\n"

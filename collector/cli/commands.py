@@ -20,7 +20,7 @@ def _common(command: CommandT) -> CommandT:
             "--feature-gates",
             "feature_gates",
             multiple=True,
-            help="Accepted as by the Collector; without effect.",
+            help="As of the Collector; without effect here.",
         ),
         click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Set one value: a.b=value."),
         click.option(
@@ -28,7 +28,7 @@ def _common(command: CommandT) -> CommandT:
             "configs",
             multiple=True,
             metavar="LOCATION",
-            help="A file, or env:NAME, or yaml:TEXT. May be given several times; later ones win.",
+            help="A file, env:NAME, yaml:TEXT, or a URL. May be given several times; later ones win.",
         ),
     ):
         command = decorate(command)
@@ -85,6 +85,15 @@ def components(**_options: tuple[str, ...]) -> int:
 
 
 @spansieve.command()
+@click.argument("id", required=False)
+def featuregate(id: str | None) -> int:
+    """List the feature gates that a command line may name."""
+    from collector.cli.featuregate import featuregate as run
+
+    return run(id)
+
+
+@spansieve.command()
 @click.argument("component", required=False)
 @click.option("--output", metavar="DIR", help="Write all pages into this folder, or those of COMPONENT.")
 def docs(component: str | None, output: str | None) -> int:
@@ -120,13 +129,24 @@ def schema() -> int:
 def print_config(
     before: Options, /, format: str, mode: str, validate: bool, **options: tuple[str, ...]
 ) -> int:
-    """Print the merged configuration.
+    """Print the configuration in effect.
 
-    References to the environment are replaced, secrets are not shown.
+    Sources are merged, references replaced, defaults filled in; secrets are not shown.
     """
     from collector.cli.print_config import print_config as run
 
     return run(before + Options(**options), format=format, mode=mode, validate=validate)
+
+
+@spansieve.command(
+    add_help_option=False, context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False}
+)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def bench(arguments: Sequence[str]) -> int:
+    """Measure this checkout beside other collectors; `bench --help` says more."""
+    from collector.cli.bench import bench as run
+
+    return run(arguments)
 
 
 # The Collector's older name.

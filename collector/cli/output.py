@@ -22,8 +22,20 @@ def warn(warnings: Iterable[str]) -> None:
         print(f"Warning: {warning}", file=sys.stderr)
 
 
-def note_feature_gates(options: Options) -> None:
-    """Say that feature gates do nothing, if there are any."""
+def tell(message: str) -> int:
+    """Print what is wrong with the command line itself, and return the exit code."""
+    print(f"Error: {message}", file=sys.stderr)
+    return 1
+
+
+def accepts_feature_gates(options: Options) -> bool:
+    """Tell whether the feature gates are those of the Collector; say that they have no effect, or what is wrong."""
     if options.feature_gates:
-        gates = ", ".join(options.feature_gates)
-        warn([f"spansieve has no feature gates: {gates} accepted without effect"])
+        from collector.config.gates import UnknownGate, check
+
+        try:
+            warn(check(options.feature_gates))
+        except UnknownGate as error:
+            tell(str(error))
+            return False
+    return True

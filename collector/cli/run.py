@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from collector.cli import Options
-from collector.cli.output import fail, note_feature_gates
+from collector.cli.output import accepts_feature_gates, fail
 from collector.config.load import load
 from collector.errors import ConfigError
 from collector.registry import Registry
@@ -15,7 +15,8 @@ def run(options: Options) -> int:
     """Run the service and return the exit code; a faulty configuration opens no socket."""
     from collector.service.run import run as serve  # the data plane is loaded with it
 
-    note_feature_gates(options)
+    if not accepts_feature_gates(options):
+        return 1
     try:
         return serve(partial(load, options.configs, options.sets, Registry()))
     except ConfigError as error:

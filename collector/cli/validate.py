@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collector.cli import Options
-from collector.cli.output import fail, note_feature_gates, warn
+from collector.cli.output import accepts_feature_gates, fail, warn
 from collector.config.load import load
 from collector.errors import ConfigError
 from collector.registry import Registry
@@ -15,7 +15,8 @@ def validate(options: Options, *, strict: bool) -> int:
     Args:
         strict: whether a warning fails too.
     """
-    note_feature_gates(options)
+    if not accepts_feature_gates(options):
+        return 1
     try:
         document = load(options.configs, options.sets, Registry())
     except ConfigError as error:

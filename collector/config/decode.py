@@ -13,7 +13,7 @@ import types
 from collections.abc import Callable, Iterator
 
 from collector.config.expand import UNKNOWN, Expanded, plain
-from collector.config.fields import Duration, Option, Secret
+from collector.config.fields import Duration, Option, Reference, Secret
 from collector.config.syntax import join, resolve
 from collector.config.values import format_duration, nearest, parse_duration
 from collector.errors import ConfigError, Problem
@@ -24,6 +24,7 @@ ConfigT = TypeVar("ConfigT")
 _FAILED: Any = object()
 _NO_OPTION = Option(doc="")
 _MAX_SHOWN = 60
+_INT64_MAX = 2**63 - 1
 
 
 class Key(NamedTuple):
@@ -132,6 +133,10 @@ class _Decoder:
             if key.required:
                 return self._fail(below, "is required")
             return MISSING
+        if key.option.refused is not None:
+            if plain(value):
+                return self._fail(below, f"not supported yet{key.option.refused}")
+            return MISSING  # it asks for nothing
         return self._value(annotation, key.option, value, below)
 
     def _value(self, annotation: Any, option: Option, value: Any, path: str) -> Any:
@@ -164,11 +169,11 @@ class _Decoder:
         if annotation is Duration:
             return self._duration(option, value, path)
         if isinstance(annotation, type) and issubclass(annotation, enum.StrEnum):
-            return self._enum(annotation, value, path)
+            return self._enum(annotation, option, value, path)
         raise TypeError(f"{path}: {annotation!r} cannot be the type of a configuration field")
 
     def _list(self, annotation: Any, option: Option, value: Any, path: str) -> Any:
-        if isinstance(value, str) and _is_text(annotation):
+        if isinstance(value, str) and annotation is str:
             value = value.split(",") if value else []
         if not isinstance(value, list):
             return self._expected("a list", value, path)
@@ -176,10 +181,28 @@ class _Decoder:
         return _FAILED if any(item is _FAILED for item in items) else tuple(items)
 
     def _map(self, annotation: Any, option: Option, value: Any, path: str) -> Any:
+        if isinstance(value, list) and annotation is Secret:
+            value = self._pairs(value, path)
+            if value is _FAILED:
+                return _FAILED
         if not isinstance(value, dict):
             return self._expected("a map", value, path)
         items = {key: self._value(annotation, option, item, join(path, key)) for key, item in value.items()}
         return _FAILED if any(item is _FAILED for item in items.values()) else items
+
+    def _pairs(self, items: list[Any], path: str) -> Any:
+        # The other form of a map of secrets: a list of maps with the keys name and value.
+        pairs: dict[str, Any] = {}
+        for index, item in enumerate(map(_unwrap, items)):
+            if not isinstance(item, dict) or item.keys() - {"name", "value"} or "name" not in item:
+                return self._fail(join(path, index), "expected a map with the keys 'name' and 'value'")
+            name = self._text(str, _NO_OPTION, item["name"], join(join(path, index), "name"))
+            if name is _FAILED:
+                return _FAILED
+            if name in pairs:
+                return self._fail(join(path, index), f"duplicate name {name!r}")
+            pairs[name] = item.get("value", "")
+        return pairs
 
     def _text(self, annotation: type[str], option: Option, value: Any, path: str) -> Any:
         if isinstance(value, Expanded):
@@ -190,15 +213,16 @@ class _Decoder:
                 return self._fail(path, f"expected text, got {_kind(value)}{advice}")
             return self._expected("text", value, path, advice)
         if option.choices:
-            return self._choice(option.choices, value, path)
+            return self._choice(option, option.choices, value, path)
         return annotation(value)
 
-    def _enum(self, annotation: type[enum.StrEnum], value: Any, path: str) -> Any:
-        choice = self._choice([str(member) for member in annotation], value, path)
+    def _enum(self, annotation: type[enum.StrEnum], option: Option, value: Any, path: str) -> Any:
+        choice = self._choice(option, [str(member) for member in annotation], value, path)
         return choice if choice is _FAILED else annotation(choice)
 
-    def _choice(self, choices: Any, value: Any, path: str) -> Any:
+    def _choice(self, option: Option, choices: Any, value: Any, path: str) -> Any:
         if isinstance(value, str):
+            value = option.synonyms.get(value.casefold(), value)
             for choice in choices:
                 if choice.casefold() == value.casefold():
                     return choice
@@ -209,7 +233,9 @@ class _Decoder:
             value = int(value)
         if isinstance(value, bool) or not isinstance(value, int):
             return self._expected("a whole number", value, path, _quotes_advice(value))
-        return self._in_range(option, value, path)
+        if option.maximum is None and value > _INT64_MAX:
+            return self._expected(f"at most {_INT64_MAX}", value, path)
+        return self._in_range(option, value, path, str)
 
     def _float(self, option: Option, value: Any, path: str) -> Any:
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
@@ -237,7 +263,7 @@ class _Decoder:
         option: Option,
         value: float,
         path: str,
-        show: Callable[[float], str] = lambda number: f"{number:g}",
+        show: Callable[[Any], str] = lambda number: f"{number:g}",
     ) -> Any:
         unit = f" {option.unit}" if option.unit else ""
         if option.minimum is not None and value < option.minimum:
@@ -266,8 +292,12 @@ def _quotes_advice(value: Any) -> str:
     return "; remove the quotes" if is_other else ""
 
 
+def _unwrap(value: Any) -> Any:
+    return value.value if isinstance(value, Expanded) else value
+
+
 def _is_text(annotation: Any) -> bool:
-    return annotation is str or annotation is Secret
+    return annotation in (str, Secret, Reference)
 
 
 def _homes(config_class: type[Any], name: str, above: tuple[str, ...]) -> Iterator[str]:

@@ -77,6 +77,7 @@ class Logs:
         "info",
         doc="Least severe level that is written.",
         choices=("debug", "info", "warn", "error", "dpanic", "panic", "fatal"),
+        synonyms={"": "info", "warning": "warn"},
     )
     encoding: str = option("console", doc="Form of a line.", choices=("console", "json"))
     development: bool = option(False, doc="Accepted for the Collector's sake; has no effect.")
@@ -91,8 +92,14 @@ class Logs:
     error_output_paths: tuple[str, ...] = option(
         ("stderr",), doc="Accepted for the Collector's sake; errors of logging itself go to stderr."
     )
-    initial_fields: dict[str, Any] = option(factory=dict, doc="Fields added to every line.")
-    processors: tuple[Any, ...] = option((), doc="Accepted for the Collector's sake; logs are not exported.")
+    initial_fields: dict[str, object] = option(factory=dict, doc="Fields added to every line.")
+    processors: tuple[Any, ...] = option(
+        (), doc="Accepted for the Collector's sake, with a warning: logs are not exported."
+    )
+    disable_zap_resource: bool = option(
+        False,
+        doc="Leave the collector's attributes out of lines in JSON, where they are the field `resource`.",
+    )
 
 
 @section
@@ -102,10 +109,14 @@ class Prometheus:
     host: str = option("localhost", doc="Address to listen on.")
     port: int = option(8888, doc="Port to listen on; 0 takes a free one.", minimum=0, maximum=65535)
     without_scope_info: bool = option(
-        False, doc="Accepted for the Collector's sake; there are no such labels."
+        True, doc="Accepted for the Collector's sake; there are no such labels."
     )
-    without_units: bool = option(False, doc="Accepted for the Collector's sake; no name ends in its unit.")
-    without_type_suffix: bool = option(False, doc="Leave `_total` out of the names of counters.")
+    without_units: bool = option(
+        True, doc="Leave units out of the names of metrics; only together with without_type_suffix, as there."
+    )
+    without_type_suffix: bool = option(
+        True, doc="Leave `_total` out of the names of counters; only together with without_units, as there."
+    )
     with_resource_constant_labels: dict[str, tuple[str, ...]] = option(
         factory=dict, doc="Resource attributes that become labels of every series: `included`, `excluded`."
     )

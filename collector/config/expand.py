@@ -161,6 +161,8 @@ class Expander:
             self.warnings[source.warning] = None
         # A file ends in a newline that no header or token wants.
         text = source.text.removesuffix("\n")
+        if not text and source.is_literal:
+            return ""
         try:
             value = syntax.parse(text).value
         except syntax.InvalidYAML:

@@ -1,21 +1,30 @@
 """How a component declares its configuration: classes made by `section`, whose fields are made by `option`.
 
 One declaration has many readers: the decoder, the checks, the reference text and the JSON schema.
-Allowed annotations: bool, int, float, str, Duration, Secret, enum.StrEnum subclasses, another such
+Allowed annotations: bool, int, float, str, Reference, Duration, Secret, enum.StrEnum subclasses, another such
 class, tuple[X, ...], dict[str, X], `X | None`, and Any, which takes whatever stands there unchecked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
 from collector.lean import MISSING, Any, Field, NamedTuple, TypeVar, dataclass_transform, record
 
 T = TypeVar("T")
 
+_NO_SYNONYMS: Mapping[str, str] = MappingProxyType({})
+
 
 class Duration(float):
     """Seconds. Written in YAML as a Go duration: `200ms`, `1h2m3.5s`."""
+
+    __slots__ = ()
+
+
+class Reference(str):
+    """The id of a component. Unlike other texts, a list of them may not be written as one text with commas."""
 
     __slots__ = ()
 
@@ -37,9 +46,11 @@ class Option(NamedTuple):
     minimum: float | None = None
     maximum: float | None = None
     choices: Sequence[str] = ()
+    synonyms: Mapping[str, str] = _NO_SYNONYMS
     values: Sequence[str] = ()
     ours: bool = False
     null_enables: bool = False
+    refused: str | None = None
 
 
 def option(
@@ -50,6 +61,7 @@ def option(
     minimum: float | None = None,
     maximum: float | None = None,
     choices: Sequence[str] = (),
+    synonyms: Mapping[str, str] = _NO_SYNONYMS,
     values: Sequence[str] = (),
     ours: bool = False,
     null_enables: bool = False,
@@ -64,6 +76,7 @@ def option(
         minimum: smallest allowed number, inclusive.
         maximum: largest allowed number, inclusive.
         choices: the allowed texts, whatever their case.
+        synonyms: texts in lower case that are read as one of the allowed ones, of choices or of an enum.
         values: the allowed texts where the section's `problems` refuses others in the Collector's words; for readers
             of the declaration only.
         ours: True for a key that the Collector does not have.
@@ -80,11 +93,21 @@ def option(
             minimum=minimum,
             maximum=maximum,
             choices=choices,
+            synonyms=synonyms,
             values=values,
             ours=ours,
             null_enables=null_enables,
         ),
     )
+
+
+def unserved(advice: str = "") -> Any:
+    """Return the field, of type Any, of a key that is refused by name where it says something.
+
+    Args:
+        advice: what to do instead.
+    """
+    return Field(None, metadata=Option(doc="Not supported yet.", refused=f"; {advice}" if advice else ""))
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)

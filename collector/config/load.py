@@ -129,8 +129,10 @@ class _Build:
             registered = self._registry.find(kind, id.type)
         except UnknownType:
             types = self._registry.types(kind)
+            from collector.config.elsewhere import advice_on
+
             word = nearest(id.type, types)
-            advice = f"; did you mean {word!r}?" if word else ""
+            advice = advice_on(kind, id.type) or (f"; did you mean {word!r}?" if word else "")
             self._fail(
                 path, f'unknown type: "{id.type}" for id: "{id}" (valid values: [{" ".join(types)}]){advice}'
             )
@@ -206,13 +208,19 @@ class _Build:
             for path, message in check_pipelines(pipelines, components):
                 self._fail(path, message)
         telemetry = section.telemetry
+        for signal in ("logs", "traces"):
+            if getattr(telemetry, signal).processors:
+                self._warn(
+                    f"service::telemetry::{signal}::processors",
+                    f"the collector's own {signal} are not exported: ignored",
+                )
         return Service(
             extensions=self._references("service::extensions", section.extensions, Kind.EXTENSION),
             pipelines=pipelines,
             telemetry=Telemetry(
                 telemetry.logs,
                 Metrics(telemetry.metrics.level, self._prometheus(telemetry.metrics)),
-                telemetry.resource,
+                self._resource(telemetry.resource),
             ),
             shutdown_timeout=section.shutdown_timeout,
         )
@@ -220,7 +228,7 @@ class _Build:
     def _prometheus(self, metrics: MetricsSection) -> Prometheus | None:
         pulled: list[Prometheus | None] = []
         if metrics.readers is None:
-            pulled.append(Prometheus(without_scope_info=True, without_units=True, without_type_suffix=True))
+            pulled.append(Prometheus())
         for index, value in enumerate(metrics.readers or ()):
             from collector.config.readers import Reader
 
@@ -238,6 +246,17 @@ class _Build:
                 self._fail(path, "only one pull reader is supported")
             pulled.append(reader.pull.exporter.prometheus)
         return pulled[0] if pulled and metrics.level != "none" else None
+
+    def _resource(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
+        if not values:
+            return {}
+        from collector.config.resource import decode_resource
+
+        try:
+            return decode_resource(values, self._locate)
+        except ConfigError as error:
+            self._problems += error.problems
+            return {}
 
     def _pipeline(self, section: PipelineSection, path: str) -> Pipeline:
         for kind, texts in ((Kind.RECEIVER, section.receivers), (Kind.EXPORTER, section.exporters)):

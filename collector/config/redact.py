@@ -73,4 +73,6 @@ def redact(annotation: Any, value: Any) -> Any:
         return [redact(annotation.__args__[0], item) for item in value]
     if origin is dict and isinstance(value, dict):
         return {key: redact(annotation.__args__[1], item) for key, item in value.items()}
+    if origin is dict and isinstance(value, list):
+        return redact(annotation.__args__[1], value)
     return value

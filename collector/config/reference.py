@@ -10,7 +10,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator
 
 from collector.config.decode import keys_of, split_optional
-from collector.config.fields import Duration, Option, Secret
+from collector.config.fields import Duration, Option, Reference, Secret
 from collector.config.schema import Found, annotation_of, components, default_of, paragraphs
 from collector.config.sections import ServiceSection
 from collector.config.values import format_duration, nearest
@@ -88,21 +88,21 @@ def type_text(annotation: Any, option: Option) -> str:
         return f"map to {type_text(annotation.__args__[1], option)}"
     if is_record(annotation):
         return "section"
-    if is_any(annotation):
+    if is_any(annotation) or annotation is object:
         return "anything"
     choices = option.choices or tuple(filter(None, option.values))
     if issubclass(annotation, enum.StrEnum):
         choices = [str(member) for member in annotation]
     if choices:
         return "one of " + ", ".join(f"`{choice}`" for choice in choices)
-    names = {str: "text", Secret: "secret text", bool: "true or false", Duration: "duration"}
+    names = {str: "text", Reference: "id", Secret: "secret text", bool: "true or false", Duration: "duration"}
     name = names.get(annotation) or {int: "whole number", float: "number"}[annotation]
     unit = f" ({option.unit})" if option.unit else ""
     return f"{name}{unit}{_range_text(option, format_duration if annotation is Duration else _number_text)}"
 
 
 def _plural(text: str) -> str:
-    known = {"section": "sections", "text": "texts", "anything": "anything"}
+    known = {"section": "sections", "text": "texts", "id": "ids", "anything": "anything"}
     return known.get(text, text)
 
 

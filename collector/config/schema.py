@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from types import GenericAlias
 
 from collector.config.decode import Key, keys_of, split_optional
-from collector.config.fields import Duration, Option, Secret
+from collector.config.fields import Duration, Option, Reference, Secret
 from collector.config.readers import Reader
 from collector.config.sections import MetricsSection, PipelineSection, ServiceSection
 from collector.config.values import format_duration
@@ -197,22 +197,26 @@ class _Builder:
         annotation, is_optional = split_optional(annotation)
         if is_optional:
             return self._nullable(self._value(annotation, option))
-        if annotation is str or annotation is Secret:
+        if annotation in (str, Reference, Secret):
             return {**_text(option), **({"writeOnly": True} if annotation is Secret else {})}
         if is_record(annotation):
             return self._section(annotation)
-        if is_any(annotation):
+        if is_any(annotation) or annotation is object:
             return {}
         origin = getattr(annotation, "__origin__", None)
         if origin is tuple:
             return self._list(annotation.__args__[0], option)
         if origin is dict:
-            return {
-                **_map_schema(is_nullable=False),
-                "additionalProperties": self._value(annotation.__args__[1], option),
-            }
+            value = self._value(annotation.__args__[1], option)
+            schema = {**_map_schema(is_nullable=False), "additionalProperties": value}
+            if annotation.__args__[1] is Secret:
+                # The other form of headers.
+                pair = {"properties": {"name": {"type": "string"}, "value": value}, "required": ["name"]}
+                schema["type"] = [*schema["type"], "array"]
+                schema["items"] = {"type": "object", **pair, "additionalProperties": False}
+            return schema
         if issubclass(annotation, enum.StrEnum):
-            return _choice([str(member) for member in annotation])
+            return _choice([str(member) for member in annotation], option)
         if annotation is Duration:
             text = {
                 "type": "string",
@@ -271,14 +275,14 @@ def _scalar(type: str, option: Option) -> Schema:
 
 def _text(option: Option) -> Schema:
     if option.choices:
-        return _choice(option.choices)
+        return _choice(option.choices, option)
     if option.values:
         return {"anyOf": [{"enum": list(option.values)}, {"type": "string", "pattern": _REFERENCE}]}
     return {"type": "string"}
 
 
-def _choice(choices: Any) -> Schema:
-    any_case = "|".join("".join(map(_any_case, choice)) for choice in choices)
+def _choice(choices: Any, option: Option) -> Schema:
+    any_case = "|".join("".join(map(_any_case, choice)) for choice in (*choices, *option.synonyms))
     pattern = f"^({any_case})$|{_REFERENCE}"
     return {"anyOf": [{"enum": list(choices)}, {"type": "string", "pattern": pattern}]}
 

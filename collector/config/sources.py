@@ -1,23 +1,28 @@
-"""Where configuration text comes from: files, environment variables, the command line itself.
+"""Where configuration text comes from: files, environment variables, servers, the command line itself.
 
-The same locations serve `--config` and `${...}` inside values. Source: OpenTelemetry Collector, confmap providers.
+The same locations serve `--config` and `${...}` inside values. Source: OpenTelemetry Collector, confmap providers and
+resolver.
 """
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from collector.config import syntax
 from collector.config.merge import merge
-from collector.errors import CollectorError, ConfigError, Problem
+from collector.errors import CollectorError, ConfigError, Problem, reason_of
 from collector.lean import Any, NamedTuple
 
-SCHEMES = ("env", "file", "yaml")
+SCHEMES = ("env", "file", "http", "https", "yaml")
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
 _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*\Z")
+_MAX_BYTES = 16 * 1024 * 1024
+_MAX_FETCH_S = 30.0
+_BYTE_ORDER_MARKS = ((codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"), (b"", "utf-8-sig"))
 
 
 class SourceError(CollectorError):
@@ -31,11 +36,13 @@ class Text(NamedTuple):
         text: YAML, or whatever stands there.
         name: for messages.
         warning: empty when there is none.
+        is_literal: an empty text is meant as such, and not as null.
     """
 
     text: str
     name: str
     warning: str = ""
+    is_literal: bool = False
 
 
 class Layer(NamedTuple):
@@ -52,6 +59,8 @@ def read(uri: str, default_scheme: str, environ: Mapping[str, str]) -> Text:
         SourceError: there is nothing that can be read.
     """
     match = _SCHEME.match(uri)
+    if match is None and default_scheme == "env" and ":" in uri:
+        raise SourceError(f'invalid uri: "{uri}"{_default_advice(uri)}')
     scheme = match[1] if match else default_scheme
     rest = uri[match.end() :] if match else uri
     if scheme == "env":
@@ -61,13 +70,13 @@ def read(uri: str, default_scheme: str, environ: Mapping[str, str]) -> Text:
     if scheme == "yaml":
         return Text(rest, "yaml")
     if scheme in ("http", "https"):
-        raise SourceError(
-            f'scheme "{scheme}" is not supported yet for uri "{uri}"; fetch the file and name its path'
-        )
-    message = f'scheme "{scheme}" is not supported for uri "{uri}"'
-    if default_scheme == "env" and rest.startswith("-"):
-        message += f'; a default is written "env:{uri}"'
-    raise SourceError(message)
+        return _fetch(uri)
+    advice = _default_advice(uri) if default_scheme == "env" else f"; known: {', '.join(SCHEMES)}"
+    raise SourceError(f'scheme "{scheme}" is not supported for uri "{uri}"{advice}')
+
+
+def _default_advice(uri: str) -> str:
+    return f'; a default is written "env:{uri}"' if ":-" in uri else f"; known: {', '.join(SCHEMES)}"
 
 
 def _read_variable(rest: str, environ: Mapping[str, str]) -> Text:
@@ -76,23 +85,46 @@ def _read_variable(rest: str, environ: Mapping[str, str]) -> Text:
         raise SourceError(
             f'environment variable "{name}" has invalid name: must match regex ^[a-zA-Z_][a-zA-Z0-9_]*$'
         )
-    text = environ.get(name, default)
-    unset = name not in environ and not has_default
-    return Text(
-        text, f"env:{name}", f'configuration references unset environment variable "{name}"' if unset else ""
-    )
+    if name in environ:
+        return Text(environ[name], f"env:{name}")
+    warning = "" if has_default else f'configuration references unset environment variable "{name}"'
+    return Text(default, f"env:{name}", warning, is_literal=bool(has_default))
 
 
 def _read_file(path: str) -> Text:
     try:
-        with open(path, encoding="utf-8-sig") as file:
-            return Text(file.read(), path)
+        with open(path, "rb") as file:
+            return Text(_decode(file.read(), path), path)
     except OSError as error:
         raise SourceError(f"cannot read {path!r}: {(error.strerror or str(error)).lower()}") from error
-    except UnicodeError as error:
-        raise SourceError(f"cannot read {path!r}: not UTF-8 text") from error
     except ValueError as error:
         raise SourceError(f"cannot read {path!r}: not a path") from error
+
+
+def _decode(content: bytes, name: str) -> str:
+    encoding = next(encoding for mark, encoding in _BYTE_ORDER_MARKS if content.startswith(mark))
+    try:
+        return content.decode(encoding)
+    except UnicodeError as error:
+        raise SourceError(f"cannot read {name!r}: not UTF-8 text") from error
+
+
+def _fetch(url: str) -> Text:
+    import urllib3  # heavy, and seldom needed
+
+    try:
+        retries = urllib3.Retry(total=None, connect=0, read=0, other=0, redirect=10, status=0)
+        with urllib3.PoolManager(retries=retries, timeout=_MAX_FETCH_S) as pool:
+            answer = pool.request("GET", url, preload_content=False)
+            content = answer.read(_MAX_BYTES + 1)
+    except (urllib3.exceptions.HTTPError, ValueError) as error:
+        reason = reason_of(getattr(error, "reason", None) or error)
+        raise SourceError(f"unable to download the file via HTTP GET for uri {url!r}: {reason}") from error
+    if answer.status != 200:
+        raise SourceError(f"fail to download the file from uri {url!r}: HTTP status {answer.status}")
+    if len(content) > _MAX_BYTES:
+        raise SourceError(f"fail to download the file from uri {url!r}: larger than {_MAX_BYTES} bytes")
+    return Text(_decode(content, url), url)
 
 
 def read_layer(uri: str, environ: Mapping[str, str] = os.environ) -> Layer:
@@ -107,38 +139,40 @@ def read_layer(uri: str, environ: Mapping[str, str] = os.environ) -> Layer:
         raise ConfigError([Problem("", str(error))]) from error
     if source.warning:
         raise ConfigError([Problem("", source.warning)])
-    try:
-        parsed = syntax.parse(source.text)
-    except syntax.InvalidYAML as error:
-        raise ConfigError([Problem(f"{source.name}:{error.line}", error.message)]) from error
-    if parsed.value is None:
-        return Layer({}, {})
-    if not isinstance(parsed.value, dict):
-        raise ConfigError([Problem(f"{source.name}:1", "expected a map of sections such as 'receivers'")])
-    values: dict[str, Any] = {}
-    for key, value in parsed.value.items():
-        values = merge(values, _nest(key.split("::"), value))
-    return Layer(values, {path: f"{source.name}:{line}" for path, line in parsed.lines.items()})
+    return _layer(source.text, lambda line: f"{source.name}:{line}")
 
 
 def read_set(text: str) -> Layer:
-    """Return what one `--set a.b=value` says.
+    """Return what one `--set a.b=value` says: the YAML `a::b: value`, as in the Collector.
 
     Raises:
-        ConfigError: there is no `=`, or the value is not YAML.
+        ConfigError: there is no `=`, or that is not YAML.
     """
     path, equals, value = text.partition("=")
-    if not equals or not path:
+    if not equals:
         raise ConfigError([Problem("--set", f"missing equal sign: expected key=value, got {text!r}")])
-    keys = path.strip().split(".")
+    document = f"{path.replace('.', '::').strip()}: {value.strip()}"
+    return _layer(document, lambda _line: f"--set {path.strip()}")
+
+
+def _layer(text: str, place: Callable[[int], str]) -> Layer:
     try:
-        parsed = syntax.parse(value)
+        parsed = syntax.parse(text)
     except syntax.InvalidYAML as error:
-        raise ConfigError([Problem(f"--set {path}", error.message)]) from error
-    return Layer(_nest(keys, parsed.value), {"::".join(keys): f"--set {path}"})
+        raise ConfigError([Problem(place(error.line), error.message)]) from error
+    if parsed.value is None:
+        return Layer({}, {})
+    if not isinstance(parsed.value, dict):
+        raise ConfigError([Problem(place(1), "expected a map of sections such as 'receivers'")])
+    return Layer(_split(parsed.value), {path: place(line) for path, line in parsed.lines.items()})
 
 
-def _nest(keys: list[str], value: Any) -> dict[str, Any]:
-    for key in reversed(keys):
-        value = {key: value}
-    return dict(value)
+def _split(values: dict[str, Any]) -> dict[str, Any]:
+    """Return values with each key `a::b` in it, but for those within lists, as the maps that it stands for."""
+    split: dict[str, Any] = {}
+    for key, value in values.items():
+        below = _split(value) if isinstance(value, dict) else value
+        for part in reversed(key.split("::")):
+            below = {part: below}
+        split = merge(split, below)
+    return split

@@ -12,20 +12,24 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import math
 import threading
 from collections.abc import Callable, Iterator
 
 from collector.component import Settings
-from collector.config.fields import option, section
+from collector.config.fields import option, section, unserved
 from collector.errors import ConsumeError, RetryableError
 from collector.exporterhelper.request import Request, Send, Sent
 from collector.exporterhelper.retry import RetryConfig, RetrySender
 from collector.exporterhelper.timeout import attempt_limit_s
 from collector.lean import Any
-from collector.native.pipeline import Queue, QueueItem
+from collector.native.pipeline import Queue, QueueItem, Verdict
 from collector.telemetry.instruments import Instrument, Sample
 
+_OK, _INTERNAL, _UNAVAILABLE = 0, 13, 14  # google.rpc.Code
+_DELAY_MAX_MS = 0xFFFFFFFF
 _POP_S = 3600.0  # close ends the wait; its length does not matter
+_OVERFLOW_PERIOD_S = 10.0
 _GRACE_S = 0.5  # after the deadline, for threads whose attempt has just been cut off
 
 
@@ -43,43 +47,54 @@ class QueueConfig:
 
     enabled: bool = option(
         True,
-        doc="Queue requests; false leaves num_consumers places, one for each request that is being sent.",
+        doc="Queue requests; false keeps each client waiting until its request is sent, and tells it the outcome;"
+        " of the batches of a `batch` processor num_consumers are taken at once.",
     )
-    num_consumers: int = option(10, doc="Requests sent at once.", minimum=1)
-    queue_size: int = option(1000, doc="Capacity in units of sizer, requests being sent included.", minimum=1)
+    num_consumers: int = option(10, doc="Requests sent at once.")
+    queue_size: int = option(1000, doc="Capacity in units of sizer, requests being sent included.")
     sizer: Sizer = option(Sizer.REQUESTS, doc="Unit of queue_size: requests, items or bytes.")
     block_on_overflow: bool = option(False, doc="Wait for room in a full queue instead of refusing.")
-    wait_for_result: bool = option(False, doc="Not supported yet.")
-    storage: str | None = option(None, doc="Not supported yet.")
+    wait_for_result: bool = option(
+        False, doc="Keep each client waiting until its request is sent, and tell it the outcome."
+    )
+    storage: Any = unserved("remove it to queue in memory")
     batch: Any = option(None, doc="Not supported yet.")
 
     def problems(self) -> Iterator[tuple[str, str]]:
-        """Yield (field, message) for what this build cannot do."""
-        if self.wait_for_result:
-            yield "wait_for_result", "not supported yet; remove it or set it to false"
-        if self.storage is not None:
-            yield "storage", "a persistent queue is not supported yet; remove it to queue in memory"
+        """Yield (field, message) for what is out of bounds or cannot be done yet."""
+        if self.num_consumers < 1:
+            yield "num_consumers", f"`num_consumers` must be positive, got {self.num_consumers}"
+        if not self.enabled:
+            return
+        if self.queue_size < 1:
+            yield "queue_size", f"`queue_size` must be positive, got {self.queue_size}"
         if self.batch is not None:
             yield "batch", "not supported yet; remove it and put the processor 'batch' into the pipeline"
 
 
 def _of_items(name: str, description: str) -> dict[str, Instrument]:
     return {
-        items: Instrument(f"otelcol_exporter_{name}_{items}", "counter", description)
+        items: Instrument(
+            f"otelcol_exporter_{name}_{items}", "counter", description.format(items.replace("_", " "))
+        )
         for items in ("spans", "metric_points", "log_records")
     }
 
 
-SENT = _of_items("sent", "Items successfully sent to the destination.")
-_SEND_FAILED = _of_items("send_failed", "Items given up after failed attempts to send them.")
-_ENQUEUE_FAILED = _of_items("enqueue_failed", "Items that found no room in the sending queue.")
+SENT = _of_items("sent", "Number of {} successfully sent to destination.")
+_SEND_FAILED = _of_items("send_failed", "Number of {} in failed attempts to send to destination.")
+_ENQUEUE_FAILED = _of_items("enqueue_failed", "Number of {} failed to be added to the sending queue.")
 _QUEUE_SIZE = Instrument(
     "otelcol_exporter_queue_size", "gauge", "Current size of the sending queue, in its unit."
 )
 _QUEUE_CAPACITY = Instrument(
     "otelcol_exporter_queue_capacity", "gauge", "Capacity of the sending queue, in its unit."
 )
-_IN_FLIGHT = Instrument("otelcol_exporter_in_flight_requests", "gauge", "Requests being sent now.")
+_IN_FLIGHT = Instrument(
+    "otelcol_exporter_in_flight_requests",
+    "gauge",
+    "Number of export requests currently in-flight (including retry backoff).",
+)
 _SENT_BYTES = Instrument(
     "spansieve_exporter_sent_bytes", "counter", "Bytes sent: compressed, framing included."
 )
@@ -105,6 +120,7 @@ class QueueSender:
     Args:
         send: makes one attempt; called from num_consumers threads.
         timeout_s: of one attempt; 0 for none.
+        destination: labels that say where send sends to.
         encoding: what requests are compressed with on their way into the queue; a value of native.codec.Encoding.
         level: of the compression; 0 is its default.
         abort: ends attempts in progress; called when shutdown is out of time.
@@ -120,6 +136,7 @@ class QueueSender:
         queue: QueueConfig,
         retry: RetryConfig,
         timeout_s: float,
+        destination: tuple[tuple[str, str], ...] = (),
         encoding: str = "identity",
         level: int = 0,
         abort: Callable[[], None] = lambda: None,
@@ -133,6 +150,7 @@ class QueueSender:
         self._send = send
         self._config = queue
         self._timeout_s = timeout_s
+        self._destination = destination
         self._abort = abort
         self._hint = _hint(queue, retry)
         self._stopping = threading.Event()
@@ -149,6 +167,8 @@ class QueueSender:
         )
         self._level = level
         self.set_encoding(encoding)
+        if not queue.enabled or queue.wait_for_result:
+            self.consumer.hold_answers(takes_all=not queue.enabled)
         self._lock = threading.Lock()
         # guarded by _lock
         self._threads: list[threading.Thread] = []
@@ -161,6 +181,8 @@ class QueueSender:
         self._sent_bytes = 0
         self._uncompressed_bytes = 0
         self._rejected_items = 0
+        self._overflow_items = 0  # of those that found no room, how many are in the log
+        self._overflow_s = float("-inf")
 
     def set_encoding(self, encoding: str) -> None:
         """Compress with encoding what comes from now on."""
@@ -184,6 +206,7 @@ class QueueSender:
         if is_late:
             self._abort()
             self._join(_GRACE_S)
+        self._report_overflow(0.0)
         with self._lock:
             left = 0 if self._is_counted_out else int(self.consumer.stats().items)
             self._is_counted_out = True
@@ -206,8 +229,8 @@ class QueueSender:
         items = self._signal.items
         exporter = (("exporter", str(self._settings.id)),)
         exporter_and_type = (*exporter, ("data_type", self._signal.value))
-        yield Sample(SENT[items], exporter, sent)
-        yield Sample(_SEND_FAILED[items], exporter, failed)
+        yield Sample(SENT[items], (*exporter, *self._destination), sent)
+        yield Sample(_SEND_FAILED[items], (*exporter, *self._destination), failed)
         yield Sample(_ENQUEUE_FAILED[items], exporter, int(stats.enqueue_failed_items))
         yield Sample(_QUEUE_SIZE, exporter_and_type, int(stats.size))
         yield Sample(_QUEUE_CAPACITY, exporter_and_type, int(stats.capacity))
@@ -261,6 +284,7 @@ class QueueSender:
             result = error
         # Free the place and count in one step: an item is either queued or counted, for everyone who looks.
         with self._lock:
+            self.consumer.answer(item, _verdict(result))
             self.consumer.done(item)
             if self._is_counted_out:
                 return
@@ -279,7 +303,30 @@ class QueueSender:
             has_given_up = self._has_given_up
         if has_given_up or (left_s is not None and left_s <= 0):
             raise RetryableError("shutdown ran out of time")
-        return self._send(request, attempt_limit_s(self._timeout_s, left_s))
+        try:
+            return self._send(request, attempt_limit_s(self._timeout_s, left_s))
+        finally:
+            self._report_overflow(_OVERFLOW_PERIOD_S)
+
+    def _report_overflow(self, period_s: float) -> None:
+        """Log what found no room since the last time, at most once in period_s.
+
+        After each attempt, so that nobody need be woken for it: a full queue is one whose head is being sent.
+        """
+        with self._lock:
+            stats = self.consumer.stats()
+            items = int(stats.enqueue_failed_items) - self._overflow_items
+            now_s = self._clock()
+            if not items or now_s - self._overflow_s < period_s:
+                return
+            self._overflow_items += items
+            self._overflow_s = now_s
+        self._log.error(
+            "Exporting failed. Rejecting data.",
+            error="sending queue is full",
+            rejected_items=items,
+            queue_size=int(stats.capacity),
+        )
 
     def _report(self, request: Request, result: Sent | Exception) -> None:
         if isinstance(result, Sent):
@@ -292,6 +339,21 @@ class QueueSender:
         self._log.error(
             f"Exporting failed. Dropping data.{hint}", error=error, dropped_items=request.item_count
         )
+
+
+def _verdict(result: Sent | Exception) -> Verdict:
+    """Return what a client that waits for result is told: the peer's own code where there is one.
+
+    Source: OpenTelemetry Collector, otlpreceiver's errors: else INTERNAL for what is permanent, or UNAVAILABLE.
+    """
+    if isinstance(result, Sent):
+        return Verdict(_OK, result.rejected_message, rejected_items=result.rejected_items)
+    code = result.code if isinstance(result, ConsumeError) else None
+    if not isinstance(result, RetryableError):
+        return Verdict(_INTERNAL if code is None else code, str(result))
+    delay_s = result.retry_after_s
+    delay_ms = None if delay_s is None else min(math.ceil(delay_s * 1000), _DELAY_MAX_MS)
+    return Verdict(_UNAVAILABLE if code is None else code, str(result), delay_ms)
 
 
 def _hint(queue: QueueConfig, retry: RetryConfig) -> str:

@@ -43,11 +43,15 @@ class RetryConfig:
 
     def problems(self) -> Iterator[tuple[str, str]]:
         """Yield (field, message) for each rule that the values break together."""
-        if not self.enabled or not self.max_elapsed_time:
+        if not self.max_elapsed_time:
             return
         for other in ("initial_interval", "max_interval"):
             if self.max_elapsed_time < getattr(self, other):
                 yield "max_elapsed_time", f"'max_elapsed_time' must not be less than '{other}'"
+
+
+def _give_up(why: str, error: RetryableError) -> RetryableError:
+    return RetryableError(f"{why}: {error}", error.retry_after_s, code=error.code)
 
 
 class RetrySender:
@@ -89,19 +93,19 @@ class RetrySender:
             try:
                 return attempt()
             except PermanentError as error:
-                raise PermanentError(f"not retryable error: {error}") from error
+                raise PermanentError(f"not retryable error: {error}", code=error.code) from error
             except RetryableError as error:
                 delay_s = max(next(delays_s), error.retry_after_s or 0.0)
                 limit_s = self._config.max_elapsed_time
                 if limit_s and self._clock() + delay_s > started + limit_s:
-                    raise RetryableError(f"no more retries left: {error}") from error
+                    raise _give_up("no more retries left", error) from error
                 self._log.info(
                     "Exporting failed. Will retry the request after interval.",
                     error=str(error),
                     interval_s=round(delay_s, 3),
                 )
                 if self._wait(min(delay_s, threading.TIMEOUT_MAX)):
-                    raise RetryableError(f"interrupted due to shutdown: {error}") from error
+                    raise _give_up("interrupted due to shutdown", error) from error
 
     def _delays_s(self) -> Iterator[float]:
         interval_s: float = self._config.initial_interval

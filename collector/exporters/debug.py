@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterable, Iterator
 
 from collector.component import Factory, Settings, Stability
-from collector.config.fields import option, section
+from collector.config.fields import option, section, unserved
 from collector.exporterhelper.queue import QueueConfig, QueueSender
 from collector.exporterhelper.request import Request, Sent
 from collector.exporterhelper.retry import RetryConfig
@@ -43,6 +43,8 @@ class Config:
     use_internal_logger: bool = option(
         True, doc="Accepted for compatibility: counts go to the log, items to standard error."
     )
+    output_paths: Any = unserved("items are written to standard error")
+    sending_queue: Any = unserved("items are written at once")
 
 
 class _Shape(NamedTuple):

@@ -27,6 +27,8 @@ from collector.lean import Any
 from collector.telemetry.instruments import Sample
 
 _DAY_S = 86400
+_REASON = "-size"
+"""What the name of a rotated file ends in: why it was rotated."""
 
 
 class Format(enum.StrEnum):
@@ -136,7 +138,7 @@ class RecordFile:
         self._rotated_ms = max(int(now * 1000), self._rotated_ms + 1)
         seconds, milliseconds = divmod(self._rotated_ms, 1000)
         moment = time.localtime(seconds) if rotation.localtime else time.gmtime(seconds)
-        return f"{stem}-{time.strftime('%Y-%m-%dT%H-%M-%S', moment)}.{milliseconds:03d}{extension}"
+        return f"{stem}-{time.strftime('%Y-%m-%dT%H-%M-%S', moment)}.{milliseconds:03d}{_REASON}{extension}"
 
     def _remove_old(self, rotation: Rotation, now: float) -> None:
         folder = os.path.dirname(self._path) or "."
@@ -165,7 +167,8 @@ def _open(path: str, *, empty: bool) -> int:
 
 def _is_stamp(text: str) -> bool:
     """Tell whether text is the time in the name of a rotated file: other people's files are left alone."""
-    shape = "".join("0" if character.isdecimal() else character for character in text)
+    stamp = text.removesuffix(_REASON)  # older Collectors have only the time
+    shape = "".join("0" if character.isdecimal() else character for character in stamp)
     return shape == "0000-00-00T00-00-00.000"
 
 

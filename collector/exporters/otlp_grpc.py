@@ -44,6 +44,8 @@ _CODE_NAMES = (
 # CANCELLED, DEADLINE_EXCEEDED, ABORTED, OUT_OF_RANGE, UNAVAILABLE, DATA_LOSS
 _RETRYABLE = frozenset({1, 4, 10, 11, 14, 15})
 
+_BALANCERS = ("", "round_robin", "pick_first", "weighted_round_robin", "least_request_experimental")
+
 
 class Compression(enum.StrEnum):
     """What requests are compressed with."""
@@ -124,18 +126,22 @@ class Config(ClientConfig):
     compression: Compression = option(
         Compression.ZSTD,
         doc="none, gzip, zstd or snappy; a server that does not know it is sent gzip, then none.",
+        synonyms={"": "none"},
     )
     timeout: Duration = option(Duration(5.0), doc=TIMEOUT_DOC, minimum=0)
     tls: TLSClient = option(
         factory=TLSClient,
         doc="Transport security, which is the default: `insecure: true`, http:// or a unix socket is plain text.",
     )
+    user_agent: str = option("", doc="Name under which requests are sent; empty for that of spansieve.")
     authority: str = option("", doc="Value of :authority; empty for the endpoint.")
     keepalive: Keepalive = option(factory=Keepalive, doc="Accepted for compatibility.")
     wait_for_ready: bool = option(
         False, doc="Accepted for compatibility: each attempt connects anew, retry_on_failure repeats it."
     )
-    balancer_name: str = option("", doc="Accepted for compatibility: each call takes any free connection.")
+    balancer_name: str = option(
+        "round_robin", doc="Accepted for compatibility: each call takes any free connection."
+    )
 
     @property
     def uses_tls(self) -> bool:
@@ -156,6 +162,8 @@ class Config(ClientConfig):
         names = {self.authority, self.tls.server_name_override} - {""}
         if self.uses_tls and len(names) > 1:
             yield "authority", f"differs from tls::server_name_override {self.tls.server_name_override!r}"
+        if self.balancer_name not in _BALANCERS:
+            yield "balancer_name", f"invalid balancer_name: {self.balancer_name}"
         yield from self.client_problems(self.compression)
 
 
@@ -176,8 +184,9 @@ def _failure(result: ExportResult, endpoint: str) -> ConsumeError:
     delay_s = result.retry_after_s
     is_throttled = result.code == _RESOURCE_EXHAUSTED and delay_s is not None
     if result.code not in _RETRYABLE and not is_throttled:
-        return PermanentError(text)
-    return RetryableError(f"Throttle ({delay_s:g}s), error: {text}" if delay_s else text, delay_s)
+        return PermanentError(text, code=result.code)
+    throttled = f"Throttle ({delay_s:g}s), error: {text}" if delay_s else text
+    return RetryableError(throttled, delay_s, code=result.code)
 
 
 def _host_of(authority: str) -> str:
@@ -190,6 +199,7 @@ class OtlpGrpc:
     """The exporter of one signal."""
 
     def __init__(self, config: Config, settings: Settings) -> None:
+        host, port = parse_endpoint(config.endpoint)
         self._config = config
         self._settings = settings
         self._watch: Handle | None = None
@@ -205,6 +215,7 @@ class OtlpGrpc:
             queue=config.sending_queue,
             retry=config.retry_on_failure,
             timeout_s=config.timeout,
+            destination=(("server_address", host), ("server_port", str(port))),
             encoding=config.compression.encoding,
             level=native_level(config.compression_params, config.compression),
             abort=self._abort,
@@ -219,7 +230,7 @@ class OtlpGrpc:
             host,
             port,
             authority=config.authority or (config.tls.server_name_override if config.uses_tls else ""),
-            user_agent=f"spansieve/{__version__}",
+            user_agent=config.user_agent or f"spansieve/{__version__}",
             headers=config.headers,
             max_connections=config.sending_queue.num_consumers,
             tls=self._start_tls(host) if config.uses_tls else None,

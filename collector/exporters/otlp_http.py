@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import enum
 import json
+import re
 import time
 from collections.abc import Iterator, Mapping
 
 from collector import __version__
 from collector.component import Factory, Handle, Settings, Stability
-from collector.config.fields import Duration, option, section
+from collector.config.fields import Duration, option, section, unserved
 from collector.config.tls import CertificateWatch, TLSClient
 from collector.errors import (
     ConsumeError,
@@ -22,6 +23,7 @@ from collector.errors import (
     RetryableError,
     StartError,
     TLSFailure,
+    reason_of,
 )
 from collector.exporterhelper.client import ClientConfig
 from collector.exporterhelper.compression import Recoder, native_level
@@ -39,6 +41,10 @@ _JSON = "application/json"
 _RESPONSE_BYTES_MAX = 64 * 1024
 _RETRYABLE = frozenset({429, 502, 503, 504})
 _HAS_RETRY_AFTER = frozenset({429, 503})
+# HTTP status -> google.rpc.Code, for a client that waits for the outcome; what is not listed is UNKNOWN.
+_CODES = {400: 3, 401: 16, 403: 7, 404: 12, 429: 8, 502: 14, 503: 14, 504: 14}
+_UNKNOWN = 2
+_HAS_PORT = re.compile(r":[0-9]{1,6}\Z", re.ASCII)
 _REJECTED_KEYS = ("rejectedSpans", "rejectedDataPoints", "rejectedLogRecords")
 # What reading JSON that is not as expected can raise: no JSON, other types, Infinity, 64 KiB of brackets.
 _UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
@@ -71,6 +77,16 @@ class Compression(enum.StrEnum):
 
 
 @section
+class Keepalive:
+    """The `keepalive` section: accepted; each consumer of the queue keeps its connection."""
+
+    enabled: bool = option(True, doc="Accepted for compatibility.")
+    idle_conn_timeout: Duration = option(Duration(90.0), doc="Accepted for compatibility.")
+    max_idle_conns: int = option(100, doc="Accepted for compatibility.")
+    max_idle_conns_per_host: int = option(0, doc="Accepted for compatibility.")
+
+
+@section
 class Config(ClientConfig):
     """The exporter's keys."""
 
@@ -78,13 +94,25 @@ class Config(ClientConfig):
     traces_endpoint: str = option("", doc="Whole URL for traces, used as it is.")
     metrics_endpoint: str = option("", doc="Whole URL for metrics, used as it is.")
     logs_endpoint: str = option("", doc="Whole URL for logs, used as it is.")
+    profiles_endpoint: str = option("", doc="Accepted for compatibility: there are no profiles.")
     encoding: Encoding = option(Encoding.PROTO, doc="proto or json.")
     compression: Compression = option(
         Compression.GZIP,
         doc="none, gzip, zstd, snappy, x-snappy-framed, lz4, zlib or deflate (both RFC 1950).",
+        synonyms={"": "none"},
     )
     timeout: Duration = option(Duration(30.0), doc=TIMEOUT_DOC, minimum=0)
     tls: TLSClient = option(factory=TLSClient, doc="Transport security of https:// endpoints.")
+    keepalive: Keepalive = option(factory=Keepalive, doc="Accepted for compatibility.")
+    max_conns_per_host: int = option(
+        0, doc="Accepted for compatibility: there are at most as many as consumers of the queue."
+    )
+    disable_keep_alives: bool = option(False, doc="Accepted for compatibility: connections are kept.")
+    force_attempt_http2: bool = option(True, doc="Accepted for compatibility: requests are HTTP/1.1.")
+    http2_read_idle_timeout: Duration = option(Duration(0.0), doc="Accepted for compatibility: see above.")
+    http2_ping_timeout: Duration = option(Duration(0.0), doc="Accepted for compatibility: see above.")
+    proxy_url: Any = unserved("name the backend itself")
+    cookies: Any = unserved()
 
     def url(self, signal: Signal) -> str:
         """Return where requests of signal go; empty when no endpoint is set for it."""
@@ -98,8 +126,7 @@ class Config(ClientConfig):
         if not urls:
             yield "endpoint", "at least one endpoint must be specified"
         for field, url in urls:
-            scheme, separator, rest = url.partition("://")
-            if scheme not in ("http", "https") or not separator or not rest.strip("/"):
+            if not _is_url(url):
                 yield field, f"expected a URL such as 'http://localhost:4318', got {url!r}"
         if len(self.tls.curve_preferences) > 1:
             yield "tls::curve_preferences", "more than one is not supported yet in this exporter"
@@ -109,6 +136,17 @@ class Config(ClientConfig):
         """Yield what is missing when a pipeline of signal ends here."""
         if not self.url(signal):
             yield "endpoint", f"either endpoint or {signal.value}_endpoint must be set"
+
+
+def _is_url(url: str) -> bool:
+    """Tell whether requests can be made to url."""
+    scheme, _, rest = url.partition("://")
+    authority = rest.partition("/")[0].partition("?")[0].rpartition("@")[2]
+    if scheme not in ("http", "https") or not url.isprintable() or " " in url:
+        return False
+    host, _, port = authority.rpartition(":") if _HAS_PORT.search(authority) else (authority, "", "80")
+    is_v6 = host.startswith("[") and host.endswith("]") and ":" in host
+    return bool(host) and (is_v6 or not set(host) & set(":[]")) and int(port) < 65536
 
 
 def parse_retry_after_s(value: str | None, now_unix_s: float) -> float | None:
@@ -165,6 +203,15 @@ def _error_message(content_type: str, body: bytes) -> str:
     return body[:200].decode(errors="replace").strip()
 
 
+def _destination(url: str) -> tuple[tuple[str, str], ...]:
+    """Return the labels that the Collector's metrics have of a URL: what it says, no more."""
+    import urllib.parse  # needed by urllib3 anyway
+
+    parts = urllib.parse.urlsplit(url)
+    labels = {"server_address": parts.hostname, "server_port": parts.port, "url_path": parts.path}
+    return tuple((name, str(value)) for name, value in labels.items() if value)
+
+
 class OtlpHttp:
     """The exporter of one signal."""
 
@@ -186,6 +233,7 @@ class OtlpHttp:
             queue=config.sending_queue,
             retry=config.retry_on_failure,
             timeout_s=config.timeout,
+            destination=_destination(self._url),
             encoding=codec.Encoding.IDENTITY if is_json else self._encoding,
             level=self._level,
         )
@@ -276,12 +324,15 @@ class OtlpHttp:
         text = f"error exporting items, request to {self._url} responded with HTTP Status Code {status}"
         if message:
             text += f", Message={message}"
+        code = _CODES.get(status, _UNKNOWN)
         if status not in _RETRYABLE:
-            return PermanentError(text)
+            return PermanentError(text, code=code)
         delay_s = None
         if status in _HAS_RETRY_AFTER:
             delay_s = parse_retry_after_s(headers.get("retry-after"), time.time())
-        return RetryableError(f"Throttle ({delay_s:g}s), error: {text}" if delay_s else text, delay_s)
+        return RetryableError(
+            f"Throttle ({delay_s:g}s), error: {text}" if delay_s else text, delay_s, code=code
+        )
 
     def _body(self, request: Request) -> bytes:
         if self._config.encoding is Encoding.JSON:
@@ -322,13 +373,13 @@ def _read_bounded(response: Any) -> bytes:
 
 
 def _reason(error: Exception) -> str:
-    """Return why a request had no answer, without the names of Python's types that error has in its text."""
+    """Return why a request had no answer: what TLS says where it was the cause."""
     cause = error.__cause__ or (error.args[0] if error.args else None)
     if type(cause).__module__ == "ssl" or type(error).__name__ == "SSLError":
         from collector.exporterhelper.tls import reason
 
         return f"tls: {reason(cause if isinstance(cause, Exception) else error)}"
-    return (cause.strerror or str(cause)) if isinstance(cause, OSError) else str(error)
+    return reason_of(error)
 
 
 factory = Factory(

@@ -10,9 +10,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 
 from collector.component import AdminRequest, AdminResponse, AdminServer, Factory, Settings, Stability
-from collector.config.fields import Duration, option, section
+from collector.config.fields import option, section, unserved
 from collector.config.values import format_duration, split_address
-from collector.lean import TYPE_CHECKING
+from collector.lean import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collector.telemetry.instruments import Sample
@@ -33,13 +33,13 @@ class CheckCollectorPipeline:
     """Accepted and without effect, as in the Collector."""
 
     enabled: bool = option(False, doc="No effect.")
-    interval: Duration = option(Duration(300.0), doc="No effect.")
+    interval: str = option("5m", doc="No effect.")
     exporter_failure_threshold: int = option(5, doc="No effect.")
 
 
 @section
 class Config:
-    """The Collector's keys, without those for TLS, authentication and CORS."""
+    """The Collector's keys."""
 
     endpoint: str = option("localhost:13133", doc="host:port to listen on.")
     path: str = option("/", doc="Path that is answered; one that ends in / with all below it.")
@@ -47,6 +47,12 @@ class Config:
     check_collector_pipeline: CheckCollectorPipeline = option(
         factory=CheckCollectorPipeline, doc="Accepted and without effect, as in the Collector."
     )
+    use_v2: Any = unserved("probes are answered as by health_check without it")
+    tls: Any = unserved("probes are answered in plain text")
+    auth: Any = unserved("keep the endpoint on an address that only probes reach")
+    cors: Any = unserved()
+    response_headers: Any = unserved()
+    middlewares: Any = unserved()
 
     def problems(self) -> Iterator[tuple[str, str]]:
         """Yield what is wrong, in the Collector's words."""

@@ -191,6 +191,29 @@ class Queue(Consumer):
         """Give back the place and the bytes of item."""
         lib.ss_queue_done(self.pointer, item.struct)
 
+    def hold_answers(self, *, takes_all: bool) -> None:
+        """Answer clients from now on when their request has been delivered or given up, by `answer`.
+
+        Args:
+            takes_all: capacity is for requests that nobody waits for, batches; those of clients are all taken.
+        """
+        lib.ss_queue_hold_answers(self.pointer, takes_all)
+
+    def answer(self, item: QueueItem, verdict: Verdict) -> None:
+        """Tell the client that waits for item, if one does, what became of it; before done."""
+        struct = ffi.new(
+            "ss_verdict *",
+            {
+                "code": verdict.code,
+                "has_retry_delay": verdict.retry_delay_ms is not None,
+                "retry_delay_ms": verdict.retry_delay_ms or 0,
+                "rejected_items": verdict.rejected_items,
+            },
+        )
+        message = verdict.message.encode()[: len(struct.message) - 1]
+        ffi.memmove(struct.message, message, len(message))
+        lib.ss_queue_answer(self.pointer, item.struct, struct)
+
     def close(self) -> None:
         """Refuse new requests; the rest can still be popped."""
         lib.ss_queue_close(self.pointer)
@@ -219,10 +242,18 @@ class Verdict(NamedTuple):
 
 
 class Receiver:
-    """Where transports hand requests over."""
+    """Where transports hand requests over.
 
-    def __init__(self, runtime: Runtime) -> None:
-        self.pointer = ffi.gc(lib.ss_receiver_new(runtime.pointer), lib.ss_receiver_free)
+    Args:
+        rejects_requests: an invalid item costs its request, instead of itself alone.
+    """
+
+    def __init__(self, runtime: Runtime, *, rejects_requests: bool = False) -> None:
+        mode = lib.SS_INVALID_REJECT_REQUEST if rejects_requests else lib.SS_INVALID_REJECT_ITEM
+        pointer = lib.ss_receiver_new(runtime.pointer, mode)
+        if pointer == ffi.NULL:
+            raise MemoryError
+        self.pointer = ffi.gc(pointer, lib.ss_receiver_free)
         self._runtime = runtime
         self._routes: dict[Signal, Consumer] = {}
 
@@ -274,3 +305,10 @@ class Receiver:
         stats = ffi.new("ss_receiver_stats *")
         lib.ss_receiver_read_stats(self.pointer, stats)
         return stats
+
+    @property
+    def last_fault(self) -> str:
+        """What was last told to a client of invalid items or texts; empty if nothing ever was."""
+        text = ffi.new("char[512]")
+        lib.ss_receiver_last_fault(self.pointer, text, len(text))
+        return str(ffi.string(text).decode(errors="replace"))

@@ -10,12 +10,14 @@ Source: OpenTelemetry Collector, `memory_limiter` processor.
 from __future__ import annotations
 
 import gc
+import weakref
 from collections.abc import Callable, Iterator
 
 from collector.component import Factory, Handle, Settings, Stability
 from collector.config.fields import Duration, option, section
-from collector.ids import Signal
+from collector.ids import ComponentID, Signal
 from collector.native import ops
+from collector.native.runtime import Runtime
 from collector.telemetry.instruments import Instrument, Sample
 from collector.telemetry.process import read_memory, read_memory_limit
 
@@ -25,10 +27,14 @@ _INTERVAL_STEP_S = 1.0  # what an interval of 0 is stretched to first
 # By signal, those of the op's counters in their order.
 _COUNTERS = {
     signal: [
-        Instrument(f"otelcol_processor_memory_limiter_{verdict}_{signal.items}", "counter", text)
+        Instrument(
+            f"otelcol_processor_memory_limiter_{verdict}_{signal.items}",
+            "counter",
+            text.format(signal.items.replace("_", " ")),
+        )
         for verdict, text in (
-            ("accepted", "Number of items let through by the memory limiter."),
-            ("refused", "Number of items refused by the memory limiter."),
+            ("accepted", "Number of {} successfully pushed into the next component in the pipeline."),
+            ("refused", "Number of {} refused by the memory limiter."),
         )
     ]
     for signal in Signal
@@ -93,62 +99,68 @@ class Config:
         if self.min_gc_interval_when_soft_limited < self.min_gc_interval_when_hard_limited:
             yield (
                 "",
-                (
-                    "'min_gc_interval_when_soft_limited' should be larger than 'min_gc_interval_when_hard_limited'"
-                ),
+                "'min_gc_interval_when_soft_limited' should be larger than 'min_gc_interval_when_hard_limited'",
+            )
+        for limit in ("soft", "hard"):
+            longest, shortest = (
+                f"max_gc_interval_when_{limit}_limited",
+                f"min_gc_interval_when_{limit}_limited",
+            )
+            if getattr(self, longest) < 0:
+                yield "", f"'{longest}' must be non-negative"
+            elif 0 < getattr(self, longest) < getattr(self, shortest):
+                yield "", f"'{longest}' must be greater than or equal to '{shortest}' (or 0 to disable)"
+        if 0 < self.max_gc_interval_when_soft_limited < self.max_gc_interval_when_hard_limited:
+            yield (
+                "",
+                "'max_gc_interval_when_soft_limited' should be larger than or equal to "
+                "'max_gc_interval_when_hard_limited' (when both are set)",
             )
 
 
-class MemoryLimiter:
-    """The native op that refuses, and the control loop that tells it the usage.
-
-    Args:
-        read_rss: returns the resident set size in bytes.
-        read_total: returns the bytes of memory that limit_percentage is a share of.
-    """
+class _Watch:
+    """The control loop of one `memory_limiter`, whose instances in all pipelines share it: one usage, one log."""
 
     def __init__(
-        self,
-        config: Config,
-        settings: Settings,
-        read_rss: Callable[[], int] = lambda: read_memory().rss_bytes,
-        read_total: Callable[[], int] = read_memory_limit,
+        self, config: Config, settings: Settings, read_rss: Callable[[], int], read_total: Callable[[], int]
     ) -> None:
         self._config = config
         self._settings = settings
-        self._log = settings.log
-        self._counters = _COUNTERS[settings.own_signal]
-        self._labels = (("processor", str(settings.id)),)
+        self._log = settings.log.unbind("otelcol.component.id", "otelcol.pipeline.id", "otelcol.signal")
         self._read_rss = read_rss
-        self._hard, self._soft = _limits(config, read_total)
-        self.op = ops.memory_limiter(settings.runtime, self._soft)
+        self.hard, self.soft = _limits(config, read_total)
         self._soft_interval_s = float(config.min_gc_interval_when_soft_limited)
         self._hard_interval_s = float(config.min_gc_interval_when_hard_limited)
         self._last_gc_s = float("-inf")
         self._is_refusing = False
+        self._users = 0
         self._timer: Handle | None = None
 
     def start(self) -> None:
-        """Look at the usage now and from now on."""
+        """Look at the usage now and from now on, if this is the first user."""
+        self._users += 1
+        if self._timer is not None:
+            return
         self._log.info(
             "Memory limiter configured",
-            limit_mib=self._hard // _MIB,
-            spike_limit_mib=(self._hard - self._soft) // _MIB,
-            check_interval_s=self._config.check_interval,
+            limit_mib=self.hard // _MIB,
+            spike_limit_mib=(self.hard - self.soft) // _MIB,
+            check_interval=float(self._config.check_interval),
         )
         self.check()
         self._timer = self._settings.loop.every(self._config.check_interval, self.check)
 
-    def shutdown(self, deadline_s: float) -> None:
-        """Look no more."""
-        if self._timer is not None:
+    def shutdown(self) -> None:
+        """Look no more, if this was the last user."""
+        self._users -= 1
+        if self._users == 0 and self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
     def check(self) -> None:
         """Look at the usage: collect where it is high, tell the op, log a change between refusing and not."""
         rss = self._read_rss()
-        if rss >= self._hard:
+        if rss >= self.hard:
             rss, self._hard_interval_s = self._collect(
                 rss,
                 "hard",
@@ -156,7 +168,7 @@ class MemoryLimiter:
                 self._config.min_gc_interval_when_hard_limited,
                 self._config.max_gc_interval_when_hard_limited,
             )
-        elif rss >= self._soft:
+        elif rss >= self.soft:
             rss, self._soft_interval_s = self._collect(
                 rss,
                 "soft",
@@ -165,7 +177,7 @@ class MemoryLimiter:
                 self._config.max_gc_interval_when_soft_limited,
             )
         self._settings.runtime.set_rss(rss)
-        is_refusing = max(rss, self._settings.runtime.in_flight_bytes) >= self._soft
+        is_refusing = max(rss, self._settings.runtime.in_flight_bytes) >= self.soft
         if is_refusing and not self._is_refusing:
             self._log.warning("Memory usage is above soft limit. Refusing data.", cur_mem_mib=rss // _MIB)
         elif self._is_refusing and not is_refusing:
@@ -173,11 +185,6 @@ class MemoryLimiter:
                 "Memory usage back within limits. Resuming normal operation.", cur_mem_mib=rss // _MIB
             )
         self._is_refusing = is_refusing
-
-    def samples(self) -> Iterator[Sample]:
-        """Return the items let through and refused."""
-        for index, instrument in enumerate(self._counters):
-            yield Sample(instrument, self._labels, self.op.counter(index))
 
     def _collect(
         self, rss: int, limit: str, interval_s: float, shortest_s: float, longest_s: float
@@ -192,9 +199,54 @@ class MemoryLimiter:
         self._settings.runtime.release_memory()
         after = self._read_rss()
         self._log.info("Memory usage after GC.", cur_mem_mib=after // _MIB)
-        if rss - after >= _WORTHWHILE * rss:
+        if rss - after >= _WORTHWHILE * rss or not longest_s:
             return after, shortest_s
         return after, min(max(2 * interval_s, _INTERVAL_STEP_S), longest_s)
+
+
+_watches: weakref.WeakValueDictionary[tuple[Runtime, ComponentID, Config], _Watch] = (
+    weakref.WeakValueDictionary()
+)
+
+
+class MemoryLimiter:
+    """The native op that refuses, and a share in the control loop that tells it the usage.
+
+    Args:
+        read_rss: returns the resident set size in bytes.
+        read_total: returns the bytes of memory that limit_percentage is a share of.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        settings: Settings,
+        read_rss: Callable[[], int] = lambda: read_memory().rss_bytes,
+        read_total: Callable[[], int] = read_memory_limit,
+    ) -> None:
+        self._counters = _COUNTERS[settings.own_signal]
+        self._labels = (("processor", str(settings.id)),)
+        key = settings.runtime, settings.id, config
+        self._watch = _watches.get(key) or _Watch(config, settings, read_rss, read_total)
+        _watches[key] = self._watch
+        self._is_started = False
+        self.op = ops.memory_limiter(settings.runtime, self._watch.soft)
+
+    def start(self) -> None:
+        """Look at the usage now and from now on."""
+        self._is_started = True
+        self._watch.start()
+
+    def shutdown(self, deadline_s: float) -> None:
+        """Look no more."""
+        if self._is_started:
+            self._is_started = False
+            self._watch.shutdown()
+
+    def samples(self) -> Iterator[Sample]:
+        """Return the items let through and refused."""
+        for index, instrument in enumerate(self._counters):
+            yield Sample(instrument, self._labels, self.op.counter(index))
 
 
 def _limits(config: Config, read_total: Callable[[], int]) -> tuple[int, int]:

@@ -16,7 +16,8 @@ How points are merged, where the Collector leaves a choice or is wrong:
 - sum, min and max of a histogram stay only when every merged point with a count has them;
 - a point without a recorded value vanishes beside one that has a value;
 - summaries cannot be merged: aggregating operations leave them as they are, labels included, and are counted;
-- `toggle_scalar_data_type` and `experimental_scale_value` are for numbers; other types are left and counted.
+- `toggle_scalar_data_type` is for numbers, `experimental_scale_value` for all but summaries, and for histograms only by
+  a factor above 0; other metrics are left and counted.
 
 Source: OpenTelemetry Collector contrib, metricstransform processor.
 """

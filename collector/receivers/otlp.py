@@ -32,6 +32,7 @@ _MIB = 1 << 20
 # A request holds a thread of the portable transport until it is complete; they are made when needed.
 _PORTABLE_THREADS = 256
 _TRANSPORT_NUMBERS = {"grpc": lib.SS_TRANSPORT_GRPC, "http": lib.SS_TRANSPORT_HTTP}
+_REPORT_PERIOD_S = 10.0
 _NATIVE_ONLY = "needs the native transport"
 # grpc-go's defaults, where keepalive says 0.
 _PING_AFTER_S = 7200.0
@@ -50,6 +51,13 @@ class TransportName(enum.StrEnum):
 
     NATIVE = "native"
     GRPCIO = "grpcio"
+
+
+class InvalidItems(enum.StrEnum):
+    """What items that are not valid OTLP cost."""
+
+    REJECT_ITEM = "reject_item"
+    REJECT_REQUEST = "reject_request"
 
 
 @section
@@ -140,6 +148,13 @@ class Config:
         doc="`native`, the event loop in C, or `grpcio`, the portable transport in Python.",
         ours=True,
     )
+    invalid_items: InvalidItems = option(
+        InvalidItems.REJECT_ITEM,
+        doc="`reject_item`: an item with an id of a wrong length is rejected, the others are taken, and the answer's"
+        " partial success tells it; texts that are not UTF-8 are repaired with U+FFFD. `reject_request`: such an item"
+        " costs its request, and texts in protobuf go on as they came, as in the Collector.",
+        ours=True,
+    )
     event_loops: int = option(
         1, doc="Threads of the native transport; each can fill one core.", minimum=1, maximum=64, ours=True
     )
@@ -213,7 +228,10 @@ class Receiver:
         self._settings = settings
         self._tls: dict[str, Tls] = {}
         self._listeners = listeners(config.protocols)
-        self._native = NativeReceiver(settings.runtime)
+        self._native = NativeReceiver(
+            settings.runtime, rejects_requests=config.invalid_items is InvalidItems.REJECT_REQUEST
+        )
+        self._reporter = FaultReporter(self._native, settings)
         self._transport: Transport | None = None
         self._addresses: dict[str, str] = {}
         self._watches: list[Handle] = []
@@ -246,6 +264,7 @@ class Receiver:
                 f"the portable transport needs the module {error.name!r}: install spansieve[grpcio]",
             ) from error
         self._transport = transport
+        self._reporter.start()
         self._watches.append(self._settings.loop.every(_STRANGERS_PERIOD_S, self._tell_of_strangers))
         for protocol, address in self._addresses.items():
             self._settings.log.info(f"Starting {protocol.upper()} server", endpoint=address)
@@ -258,6 +277,7 @@ class Receiver:
         self._watches = []
         if self._transport is not None:
             self._transport.shutdown(deadline_s)
+        self._reporter.shutdown()
         self._addresses = {}
 
     def samples(self) -> Iterable[Sample]:
@@ -275,6 +295,9 @@ class Receiver:
                 yield Sample(_REQUESTS, ours, stats.requests[signal.number][number])
                 yield Sample(_BYTES, ours, stats.bytes[signal.number][number])
                 yield Sample(_MALFORMED, ours, stats.malformed[signal.number][number])
+                yield Sample(_REPAIRED, ours, stats.repaired_texts[signal.number][number])
+                for reason, count in zip(_REASONS, stats.rejected[signal.number][number], strict=True):
+                    yield Sample(_REJECTED, (*ours, ("reason", reason)), count)
         if self._transport is not None:
             for name, value in self._transport.stats().items():
                 yield Sample(_TRANSPORT_INSTRUMENTS[name], (("receiver", receiver),), value)
@@ -374,6 +397,43 @@ class Receiver:
             )
 
 
+class FaultReporter:
+    """Logs what clients were told of invalid items and texts, at most once a period, however many there were."""
+
+    def __init__(self, native: NativeReceiver, settings: Settings) -> None:
+        self._native = native
+        self._settings = settings
+        self._reported = (0, 0)
+        self._timer: Handle | None = None
+
+    def start(self) -> None:
+        """Look from now on."""
+        self._timer = self._settings.loop.every(_REPORT_PERIOD_S, self.report)
+
+    def shutdown(self) -> None:
+        """Look once more, and then no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+            self.report()
+
+    def report(self) -> None:
+        """Log the faults since the last report, if there were any, with the text of the last one."""
+        stats = self._native.stats()
+        pairs = [(signal, transport) for signal in Signal for transport in _TRANSPORT_NUMBERS.values()]
+        rejected = sum(sum(stats.rejected[signal.number][transport]) for signal, transport in pairs)
+        repaired = sum(stats.repaired_texts[signal.number][transport] for signal, transport in pairs)
+        if (rejected, repaired) == self._reported:
+            return
+        self._settings.log.warning(
+            "Invalid items received",
+            rejected_items=rejected - self._reported[0],
+            repaired_texts=repaired - self._reported[1],
+            last=self._native.last_fault,
+        )
+        self._reported = (rejected, repaired)
+
+
 def listeners(protocols: Protocols, tls: Mapping[str, Tls] | None = None) -> tuple[Listener, ...]:
     """Return what protocols asks to be served, with TLS for those protocols that are in tls."""
     served = []
@@ -453,6 +513,15 @@ _BYTES = Instrument("spansieve_receiver_bytes", "counter", "Bytes of requests af
 _MALFORMED = Instrument(
     "spansieve_receiver_malformed_requests", "counter", "Requests that could not be read."
 )
+_REPAIRED = Instrument(
+    "spansieve_receiver_repaired_texts", "counter", "Texts in which bytes that are not UTF-8 became U+FFFD."
+)
+_REJECTED = Instrument(
+    "spansieve_receiver_rejected_items",
+    "counter",
+    "Items rejected because an id in them has a length that it cannot have; they count as refused too.",
+)
+_REASONS = ("trace_id", "span_id", "parent_span_id")  # in the order of ss_id
 _TRANSPORT_INSTRUMENTS = {
     "connections_opened": Instrument(
         "spansieve_receiver_connections_opened", "counter", "Connections accepted."

@@ -39,6 +39,7 @@ class Host:
     """What all components of a collector share.
 
     Attributes:
+        instance_id: of this collector, for as long as it runs.
         make_server: from a listening file descriptor to a running native server for operators.
     """
 
@@ -47,6 +48,7 @@ class Host:
     listeners: Listeners
     log: Log
     clock: Callable[[], float]
+    instance_id: str
     make_server: Callable[[int], HttpServer]
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from collector.component import Factory, Stability
 from collector.ids import ComponentID, Kind
-from collector.lean import TYPE_CHECKING
+from collector.lean import TYPE_CHECKING, NamedTuple
 from collector.service import graph as graphs
 from collector.service.build import NOTHING, Entry, Host, Instance, Running, build
 from collector.service.graph import Graph, Node
@@ -30,6 +29,14 @@ _METRICS_ID = ComponentID("telemetry", "metrics")
 _Series = tuple[Instrument, tuple[tuple[str, str], ...], str]
 
 
+class Reloaded(NamedTuple):
+    """How many components a reload kept, started and stopped."""
+
+    kept: int
+    started: int
+    stopped: int
+
+
 class Service:
     """Builds the components of a document and runs them.
 
@@ -45,7 +52,6 @@ class Service:
         self._totals: dict[_Series, float] = {}
         self._drains: list[threading.Thread] = []
         self._shutdown_timeout_s = 0.0
-        self._instance_id = _make_instance_id()
         self._process = ProcessMetrics(host.runtime, host.clock)
         self._metrics_factory = Factory(
             config=Page,
@@ -62,7 +68,7 @@ class Service:
         """
         self._switch(document)
 
-    def reload(self, document: Document) -> None:
+    def reload(self, document: Document) -> Reloaded:
         """Run document from now on; what it leaves as it was runs on untouched.
 
         Nothing is refused meanwhile: receivers are given new routes only when all that is behind those has
@@ -72,15 +78,11 @@ class Service:
             StartError: a component cannot start; all runs on as before.
         """
         old, left_over = self._switch(document)
-        self._log.info(
-            "Configuration reloaded.",
-            kept=len(old.instances) - len(left_over),
-            started=len(self._running.instances) - len(old.instances) + len(left_over),
-            stopped=len(left_over),
-        )
         if left_over:
             drain = _start_thread(self._shut_down, old.graph, left_over, self._shutdown_timeout_s)
             self._drains = [*(thread for thread in self._drains if thread.is_alive()), drain]
+        kept = len(old.instances) - len(left_over)
+        return Reloaded(kept, started=len(self._running.instances) - kept, stopped=len(left_over))
 
     def not_ready(self) -> None:
         """Tell the extensions that the collector is about to shut down."""
@@ -150,7 +152,7 @@ class Service:
             return []
 
     def _own_extensions(self, document: Document) -> dict[ComponentID, Entry]:
-        page = make_page(document.service.telemetry, self._instance_id)
+        page = make_page(document.service.telemetry, self._host.instance_id)
         return {} if page is None else {_METRICS_ID: Entry(self._metrics_factory, page)}
 
     def _shut_down(self, graph: Graph, instances: Sequence[Instance], timeout_s: float) -> None:
@@ -214,10 +216,3 @@ def _start_thread(work: Callable[..., None], *arguments: object) -> threading.Th
     thread = threading.Thread(target=work, args=arguments, name="shutdown", daemon=True)
     thread.start()
     return thread
-
-
-def _make_instance_id() -> str:
-    """Return a random UUID, version 4; the module uuid would cost its imports."""
-    number = int.from_bytes(os.urandom(16), "big") & ~(0xF << 76) & ~(0x3 << 62) | 4 << 76 | 0x2 << 62
-    digits = f"{number:032x}"
-    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))

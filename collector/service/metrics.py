@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
 
-from collector import __version__
 from collector.component import AdminRequest, AdminResponse, AdminServer, Settings
 from collector.lean import TYPE_CHECKING, NamedTuple
+from collector.service.identity import attributes
 from collector.telemetry import page
 from collector.telemetry.instruments import Sample
 
@@ -22,13 +22,13 @@ class Page(NamedTuple):
         endpoint: host:port.
         target: attributes of the collector.
         constant: those that every series carries.
-        type_suffix: names of counters end in `_total`.
+        suffixes: names end in their unit, those of counters in `_total`.
     """
 
     endpoint: str
     target: Mapping[str, str]
     constant: Mapping[str, str]
-    type_suffix: bool
+    suffixes: bool
 
 
 def make_page(telemetry: Telemetry, instance_id: str) -> Page | None:
@@ -36,13 +36,7 @@ def make_page(telemetry: Telemetry, instance_id: str) -> Page | None:
     prometheus = telemetry.metrics.prometheus
     if prometheus is None:
         return None
-    target = {
-        "service.name": "spansieve",
-        "service.version": __version__,
-        "service.instance.id": instance_id,
-        **telemetry.resource,
-    }
-    target = {name: str(value) for name, value in target.items() if value is not None}
+    target = attributes(instance_id, telemetry.resource)
     patterns = prometheus.with_resource_constant_labels
     constant = {
         name: value
@@ -50,7 +44,8 @@ def make_page(telemetry: Telemetry, instance_id: str) -> Page | None:
         if _matches(name, patterns.get("included", ())) and not _matches(name, patterns.get("excluded", ()))
     }
     host = f"[{prometheus.host}]" if ":" in prometheus.host else prometheus.host
-    return Page(f"{host}:{prometheus.port}", target, constant, not prometheus.without_type_suffix)
+    suffixes = not (prometheus.without_units and prometheus.without_type_suffix)
+    return Page(f"{host}:{prometheus.port}", target, constant, suffixes)
 
 
 class MetricsServer:
@@ -82,7 +77,7 @@ class MetricsServer:
     def _answer(self, _request: AdminRequest) -> AdminResponse:
         config = self._config
         body = page.render(
-            self._all_samples(), config.target, constant=config.constant, type_suffix=config.type_suffix
+            self._all_samples(), config.target, constant=config.constant, suffixes=config.suffixes
         )
         return AdminResponse(200, page.CONTENT_TYPE, body)
 

@@ -20,6 +20,7 @@ from collector.errors import CollectorError, ConfigError, StartError
 from collector.lean import TYPE_CHECKING
 from collector.native.runtime import Runtime
 from collector.service.build import Host
+from collector.service.identity import attributes, make_instance_id
 from collector.service.lifecycle import Service
 from collector.service.listeners import Listeners
 from collector.service.loop import Loop
@@ -42,8 +43,9 @@ def run(load: Callable[[], Document], *, end_now: Callable[[int], object] = os._
         ConfigError: from the first load.
     """
     document = load()
+    instance_id = make_instance_id()
     try:
-        log = _configure_logs(document)
+        log = _configure_logs(document, instance_id)
     except OSError as error:
         return _fail(_log_problem(error))
     with Loop(log) as loop:
@@ -54,10 +56,11 @@ def run(load: Callable[[], Document], *, end_now: Callable[[int], object] = os._
             listeners=Listeners(),
             log=log,
             clock=time.monotonic,
+            instance_id=instance_id,
             make_server=lambda fd: _make_server(runtime, fd),
         )
         loop.call_soon(lambda: _tidy(runtime))
-        return _Operator(load, Service(host), loop, log, end_now).run(document)
+        return _Operator(load, Service(host), loop, host, end_now).run(document)
 
 
 class _Operator:
@@ -68,13 +71,14 @@ class _Operator:
         load: Callable[[], Document],
         service: Service,
         loop: Loop,
-        log: Log,
+        host: Host,
         end_now: Callable[[int], object],
     ) -> None:
         self._load = load
         self._service = service
+        self._host = host
         self._loop = loop
-        self._log = log
+        self._log = host.log
         self._end_now = end_now
         self._is_busy = False
         self._is_stopping = False
@@ -145,8 +149,14 @@ class _Operator:
         self._log.info("Reloading the configuration...")
         try:
             document = self._load()
-            self._service.reload(document)
-            _configure_logs(document)
+            reloaded = self._service.reload(document)
+            # The old configuration or the new one may hide it: it is written by whichever does not.
+            is_shown = self._log.shows_info()
+            if is_shown:
+                self._log.info("Configuration reloaded.", **reloaded._asdict())
+            _configure_logs(document, self._host.instance_id)
+            if not is_shown:
+                self._log.info("Configuration reloaded.", **reloaded._asdict())
         except ConfigError as error:
             problems = [str(problem) for problem in error.problems]
             self._log.error("configuration not reloaded; the running one stays", problems=problems)
@@ -162,14 +172,19 @@ def _tidy(runtime: Runtime) -> None:
     runtime.release_memory()
 
 
-def _configure_logs(document: Document) -> Log:
-    settings = document.service.telemetry.logs
+def _configure_logs(document: Document, instance_id: str) -> Log:
+    telemetry = document.service.telemetry
+    settings = telemetry.logs
     sampling = settings.sampling
+    fields = dict(settings.initial_fields)
+    # For programs only: it is as long as the rest of a line.
+    if settings.encoding == "json" and not settings.disable_zap_resource:
+        fields["resource"] = attributes(instance_id, telemetry.resource)
     log = logs.configure(
         settings.level,
         settings.encoding,
         paths=settings.output_paths,
-        initial_fields=settings.initial_fields,
+        initial_fields=fields,
         repeats=logs.RepeatFilter(
             tick_s=sampling.tick, initial=sampling.initial, thereafter=sampling.thereafter
         )

@@ -10,11 +10,16 @@ from collector.lean import NamedTuple
 
 
 class Instrument(NamedTuple):
-    """A metric family: its Prometheus name, `counter`, `gauge` or `histogram`, and its help text."""
+    """A metric family: its Prometheus name, `counter`, `gauge` or `histogram`, and its help text.
+
+    Attributes:
+        unit: `bytes` or `seconds` where the name does not say it.
+    """
 
     name: str
     kind: str
     description: str
+    unit: str = ""
 
 
 class Sample(NamedTuple):

@@ -1,7 +1,7 @@
 """Metrics as text for Prometheus.
 
-Source: Prometheus, "Exposition formats", text format 0.0.4. Counters carry no `_total` unless asked for, as with the
-Collector's default reader (`without_type_suffix`).
+Source: Prometheus, "Exposition formats", text format 0.0.4. Names carry no unit and no `_total` unless asked for, as
+with the Collector's defaults (`without_units`, `without_type_suffix`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def render(
     target: Mapping[str, str],
     *,
     constant: Mapping[str, str] = {},
-    type_suffix: bool = False,
+    suffixes: bool = False,
 ) -> bytes:
     """Return the page of samples.
 
@@ -35,7 +35,7 @@ def render(
     Args:
         target: attributes of the collector, the labels of target_info.
         constant: attributes that become labels of every series.
-        type_suffix: end the names of counters in `_total`.
+        suffixes: end names in their unit, those of counters in `_total`.
     """
     families: dict[str, tuple[Instrument, dict[tuple[str, _Labels], float]]] = {}
     target_info = Sample(_TARGET_INFO, _to_labels(target), 1)
@@ -45,13 +45,18 @@ def render(
         series[suffix, labels] = series.get((suffix, labels), 0) + value
     lines = []
     for name, (instrument, series) in sorted(families.items()):
-        family = f"{name}_total" if type_suffix and instrument.kind == "counter" else name
+        family = name + _suffix(instrument) if suffixes else name
         lines.append(f"# HELP {family} {_escape(instrument.description)}\n")
         lines.append(f"# TYPE {family} {instrument.kind}\n")
         for (suffix, labels), value in series.items():
             own = labels if instrument is _TARGET_INFO else (*labels, *constant_labels)
             lines.append(f"{family}{suffix}{_format_labels(own)} {_format_value(value)}\n")
     return "".join(lines).encode()
+
+
+def _suffix(instrument: Instrument) -> str:
+    unit = f"_{instrument.unit}" if instrument.unit else ""
+    return f"{unit}_total" if instrument.kind == "counter" else unit
 
 
 def _to_labels(attributes: Mapping[str, str]) -> _Labels:

@@ -16,10 +16,10 @@ from collector.telemetry.instruments import Instrument, Sample
 if TYPE_CHECKING:
     from collector.native.runtime import Runtime
 
-_UPTIME = Instrument("otelcol_process_uptime", "counter", "Uptime of the process in seconds.")
+_UPTIME = Instrument("otelcol_process_uptime", "counter", "Uptime of the process.", "seconds")
 _CPU = Instrument("otelcol_process_cpu_seconds", "counter", "Total CPU user and system time in seconds.")
 _RSS = Instrument(
-    "otelcol_process_memory_rss", "gauge", "Total physical memory (resident set size) in bytes."
+    "otelcol_process_memory_rss", "gauge", "Total physical memory (resident set size).", "bytes"
 )
 _HEAP = Instrument(
     "otelcol_process_runtime_heap_alloc_bytes", "gauge", "Bytes of anonymous memory in RAM: heap and stacks."

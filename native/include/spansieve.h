@@ -186,6 +186,9 @@ bool ss_table_is_untouched(const ss_table *table);
  * row are left out; every byte that is not a row, unknown fields included, is carried over in place. */
 ss_status ss_emit(ss_table *table, uint32_t first_row, uint32_t end_row, ss_buffer *out);
 
+/* The ids that an item may have, or something in it. */
+typedef enum ss_id { SS_ID_TRACE = 0, SS_ID_SPAN = 1, SS_ID_PARENT_SPAN = 2, SS_N_IDS = 3 } ss_id;
+
 /* ------------------------------------------------------------------ otlp: JSON */
 
 /* OTLP/JSON text of an Export*ServiceRequest -> its protobuf bytes, appended to out. */
@@ -380,7 +383,8 @@ typedef struct ss_verdict {
     bool has_retry_delay; /* attach RetryInfo / Retry-After */
     uint32_t retry_delay_ms;
     uint64_t rejected_items; /* with SS_CODE_OK: partial success */
-    char message[256];       /* UTF-8, NUL-terminated */
+    char message[512];       /* UTF-8, NUL-terminated */
+    bool is_pending;         /* nothing of the above counts: the answer comes by the request's route */
 } ss_verdict;
 
 /* Something that takes requests of one signal. Built back to front; a consumer borrows those behind it. */
@@ -462,6 +466,12 @@ ss_consumer *ss_queue_new(ss_runtime *runtime, ss_signal signal, ss_queue_sizer 
 ss_status ss_queue_set_compression(ss_consumer *queue, ss_encoding encoding, int level);
 /* Wait for a request: SS_OK, SS_ERR_TIMEOUT, or SS_ERR_CLOSED once closed and empty. Any thread. */
 ss_status ss_queue_pop(ss_consumer *queue, uint64_t timeout_ns, ss_queue_item *item);
+/* From now on clients get their answer when their request has been delivered or given up: ss_queue_answer says which.
+ * Requests that come in batches are answered when they are queued, all the same. takes_all: capacity is for those
+ * only; the others wait at their clients, who are as many as the receivers let in. */
+void ss_queue_hold_answers(ss_consumer *queue, bool takes_all);
+/* What became of the request, for its clients; before ss_queue_done. Any thread. */
+void ss_queue_answer(ss_consumer *queue, ss_queue_item *item, const ss_verdict *verdict);
 /* The request is delivered or given up: frees its bytes and its place. Any thread. */
 void ss_queue_done(ss_consumer *queue, ss_queue_item *item);
 /* Refuse new requests; poppers get the rest, then SS_ERR_CLOSED. Any thread. */
@@ -470,6 +480,9 @@ void ss_queue_read_stats(const ss_consumer *queue, ss_queue_stats *stats);
 
 /* ------------------------------------------------------------------ receiver: where transports hand over */
 
+/* How a transport of native/net is given an answer later. */
+typedef struct ss_reply_route ss_reply_route;
+
 /* One complete, decompressed message. Borrowed for the call. */
 typedef struct ss_request {
     ss_signal signal;
@@ -477,21 +490,32 @@ typedef struct ss_request {
     ss_payload payload;
     const uint8_t *bytes;
     size_t length;
-    ss_encoding encoding; /* that it came in */
+    ss_encoding encoding;        /* that it came in */
+    const ss_reply_route *route; /* NULL: accept returns when the answer is known */
 } ss_request;
 
 /* The type of ss_receiver_accept: the narrow seam between a transport and the rest. */
 typedef void (*ss_accept_fn)(void *receiver, ss_worker *worker, const ss_request *request, ss_verdict *verdict);
 
+/* What becomes of a request in which items are invalid and others are not. */
+typedef enum ss_invalid_items {
+    /* A bad id costs its item, told in the partial success; a text that is not UTF-8 is repaired, and told there. */
+    SS_INVALID_REJECT_ITEM = 0,
+    /* A bad id costs the request; the texts of protobuf go on as they came. */
+    SS_INVALID_REJECT_REQUEST = 1
+} ss_invalid_items;
+
 typedef struct ss_receiver ss_receiver;
 typedef struct ss_receiver_stats { /* [signal][transport], items */
     uint64_t accepted[3][2];
-    uint64_t refused[3][2];
+    uint64_t refused[3][2]; /* rejected ones too */
     uint64_t requests[3][2];
-    uint64_t bytes[3][2];     /* message bytes after decompression */
-    uint64_t malformed[3][2]; /* requests answered INVALID_ARGUMENT */
+    uint64_t bytes[3][2];          /* message bytes after decompression */
+    uint64_t malformed[3][2];      /* requests answered INVALID_ARGUMENT */
+    uint64_t rejected[3][2][3];    /* items with a bad id, by ss_id */
+    uint64_t repaired_texts[3][2]; /* in which bytes that are not UTF-8 became U+FFFD */
 } ss_receiver_stats;
-ss_receiver *ss_receiver_new(ss_runtime *runtime);
+ss_receiver *ss_receiver_new(ss_runtime *runtime, ss_invalid_items invalid_items);
 void ss_receiver_free(ss_receiver *receiver);
 /* Route signal to consumer from the next request on (one atomic store); NULL answers UNIMPLEMENTED. Any thread. */
 void ss_receiver_publish(ss_receiver *receiver, ss_signal signal, ss_consumer *consumer);
@@ -499,6 +523,9 @@ bool ss_receiver_has_signal(const ss_receiver *receiver, ss_signal signal);
 /* receiver is an ss_receiver. Any thread, each with its worker. */
 void ss_receiver_accept(void *receiver, ss_worker *worker, const ss_request *request, ss_verdict *verdict);
 void ss_receiver_read_stats(const ss_receiver *receiver, ss_receiver_stats *stats);
+/* Write what was last told to a client of invalid items or texts, NUL-terminated, "" if nothing ever was. Any thread.
+ */
+void ss_receiver_last_fault(const ss_receiver *receiver, char *text, size_t size);
 
 /* ------------------------------------------------------------------ net: codecs */
 
@@ -509,8 +536,8 @@ bool ss_encoding_is_available(ss_encoding encoding);
 typedef struct ss_codec ss_codec;
 ss_codec *ss_codec_new(void);
 void ss_codec_free(ss_codec *codec);
-/* level: the library's scale; 0 is the encoding's default (gzip, zlib: 6; zstd: 1, with a wide window
- * from 1 MiB of input on). SS_ERR_ARGUMENT: no such level; snappy and lz4 have none but 0. Appends to out. */
+/* level: the library's scale; 0 is the encoding's default (gzip, zlib: 1 by libdeflate, else 6; zstd: 1, with a wide
+ * window from 1 MiB of input on). SS_ERR_ARGUMENT: no such level; snappy and lz4 have none but 0. Appends to out. */
 ss_status ss_compress(ss_codec *codec, ss_encoding encoding, int level, const uint8_t *bytes, size_t length,
                       ss_buffer *out);
 /* Appends to out at most max_length bytes; SS_ERR_LIMIT when there would be more, before they are allocated.

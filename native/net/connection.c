@@ -27,6 +27,13 @@ void ss_scratch_release(ss_scratch *scratch) {
     }
 }
 
+const ss_reply_route *ss_connection_route(ss_connection *connection, int32_t stream_id) {
+    ss_reply_route *route = &connection->scratch->route;
+    route->connection_id = connection->id;
+    route->stream_id = stream_id;
+    return route->open ? route : NULL;
+}
+
 void ss_count_stranger(ss_connection *connection, ss_stranger stranger) {
     ss_count(&connection->scratch->stats.misdirected[connection->listener->config.transport][stranger], 1);
 }

@@ -6,6 +6,7 @@
 #ifndef SS_CONNECTION_H
 #define SS_CONNECTION_H
 
+#include "plan/promise.h"
 #include "spansieve.h"
 
 #include <pthread.h>
@@ -55,6 +56,7 @@ typedef struct ss_scratch {
     size_t n_spare_bodies;
     uint64_t now_ns; /* monotonic, of this turn of the loop */
     uint32_t loop_index;
+    ss_reply_route route;  /* to the loop; its functions are NULL where there is none */
     ss_server_stats stats; /* written by this thread, read by any; connections_open stays 0 */
     uint64_t connections_closed;
 } ss_scratch;
@@ -111,6 +113,8 @@ typedef struct ss_protocol {
     bool (*tick)(ss_connection *connection);
     /* The server shuts down: no new request; false when there is nothing to finish. */
     bool (*drain)(ss_connection *connection);
+    /* The answer to a request whose verdict was pending; its stream may be gone. Returns as receive does. */
+    bool (*answer)(ss_connection *connection, int32_t stream_id, const ss_verdict *verdict);
     void (*free)(ss_connection *connection);
 } ss_protocol;
 
@@ -129,6 +133,8 @@ struct ss_connection {
     ss_buffer output;
     size_t output_sent;
     uint64_t admin_token; /* of the admin request that waits for its reply: nothing is read meanwhile; else 0 */
+    bool is_paused;       /* a request that is not an admin's waits for its answer, and nothing is read meanwhile */
+    uint64_t id;          /* among those of its loop */
 
     /* The loop's part. */
     int fd;
@@ -141,6 +147,9 @@ struct ss_connection {
     uint64_t close_by_ns;
     ss_connection *previous, *next;
 };
+
+/* The route of answers to a stream of the connection; NULL where there is none. */
+const ss_reply_route *ss_connection_route(ss_connection *connection, int32_t stream_id);
 
 /* NULL: no memory. */
 ss_connection *ss_http2_new(ss_scratch *scratch, ss_listener *listener);

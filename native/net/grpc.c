@@ -2,6 +2,7 @@
 #include "net/grpc.h"
 
 #include "core/bytes.h"
+#include "core/utf8.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -170,28 +171,11 @@ bool ss_grpc_unpack(ss_codec *codec, ss_encoding encoding, const uint8_t *body, 
 
 /* ------------------------------------------------------------------ answers */
 
-static size_t utf8_sequence_bytes(const uint8_t *text, size_t left) {
-    uint8_t first = text[0];
-    size_t size = first < 0x80 ? 1 : first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 0;
-    if (size == 0 || size > left) {
-        return 0;
-    }
-    for (size_t i = 1; i < size; i++) {
-        if ((text[i] & 0xc0) != 0x80) {
-            return 0;
-        }
-    }
-    bool is_overlong = (first == 0xe0 && text[1] < 0xa0) || (first == 0xf0 && text[1] < 0x90);
-    bool is_surrogate = first == 0xed && text[1] >= 0xa0;
-    bool is_beyond = first == 0xf4 && text[1] >= 0x90;
-    return is_overlong || is_surrogate || is_beyond ? 0 : size;
-}
-
 /* A message that was cut inside a character, or quotes its input, must not make the answer unreadable. */
 static size_t clean_message(const char *message, char out[MESSAGE_BYTES]) {
     size_t length = strnlen(message, MESSAGE_BYTES - 1);
     for (size_t i = 0; i < length;) {
-        size_t size = utf8_sequence_bytes((const uint8_t *)message + i, length - i);
+        unsigned size = ss_utf8_length((const uint8_t *)message + i, (const uint8_t *)message + length);
         if (size == 0) {
             out[i++] = '?';
         } else {

@@ -6,7 +6,7 @@
 
 enum {
     SS_GRPC_PREFIX_BYTES = 5,
-    SS_GRPC_MESSAGE_TEXT_BYTES = 3 * 256 /* room for any ss_verdict.message, percent-encoded, and its end */
+    SS_GRPC_MESSAGE_TEXT_BYTES = 3 * 512 /* room for any ss_verdict.message, percent-encoded, and its end */
 };
 
 /* Set verdict to a failure with a printf-like text; what does not fit is cut. */

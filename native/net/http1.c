@@ -342,7 +342,8 @@ static bool take_request(http1 *connection) {
                           .payload = connection->payload,
                           .encoding = connection->encoding,
                           .bytes = ss_body_bytes(&connection->body),
-                          .length = ss_body_length(&connection->body)};
+                          .length = ss_body_length(&connection->body),
+                          .route = ss_connection_route(&connection->base, 0)};
     if (connection->encoding != SS_ENCODING_IDENTITY) {
         ss_error error = {0};
         scratch->inflated.length = 0;
@@ -364,7 +365,17 @@ static bool take_request(http1 *connection) {
     }
     ss_verdict verdict = {0};
     service->accept(service->receiver, scratch->worker, &request, &verdict);
+    if (verdict.is_pending) {
+        connection->base.is_paused = true;
+        ss_body_release(scratch, &connection->body);
+        return true;
+    }
     return respond_verdict(connection, &verdict);
+}
+
+/* A request waits for its answer. */
+static bool waits(const http1 *connection) {
+    return connection->base.admin_token || connection->base.is_paused;
 }
 
 static bool queue_admin_request(http1 *connection) {
@@ -533,7 +544,7 @@ static int on_message_complete(llhttp_t *parser) {
     } else {
         take_request(connection);
     }
-    return connection->is_closing || connection->base.admin_token ? HPE_PAUSED : 0;
+    return connection->is_closing || waits(connection) ? HPE_PAUSED : 0;
 }
 
 static const llhttp_settings_t settings = {
@@ -550,21 +561,21 @@ static const llhttp_settings_t settings = {
 
 /* ------------------------------------------------------------------ the protocol */
 
-/* True while the connection goes on. What comes behind a waiting admin request is put by. */
+/* True while the connection goes on. What comes behind a waiting request is put by. */
 static bool parse(http1 *connection, const uint8_t *bytes, size_t length) {
     llhttp_t *parser = &connection->parser;
     const char *pos = (const char *)bytes;
     const char *end = pos + length;
     while (pos < end) {
         llhttp_errno_t result = llhttp_execute(parser, pos, (size_t)(end - pos));
-        if (connection->is_closing && !connection->base.admin_token) {
+        if (connection->is_closing && !waits(connection)) {
             return false;
         }
         if (result == HPE_OK) {
             break;
         }
         pos = llhttp_get_error_pos(parser);
-        if (result == HPE_PAUSED) { /* an admin request waits */
+        if (result == HPE_PAUSED) { /* a request waits */
             return ss_buffer_append(&connection->backlog, (const uint8_t *)pos, (size_t)(end - pos)) == SS_OK;
         }
         if (result != HPE_PAUSED_UPGRADE) {
@@ -602,11 +613,8 @@ static bool receive(ss_connection *base, const uint8_t *bytes, size_t length) {
     return !(is_first && refuse_stranger(connection, bytes, length)) && parse(connection, bytes, length);
 }
 
-bool ss_http1_reply(ss_connection *base, int http_status, const char *content_type, const uint8_t *body,
-                    size_t length) {
-    http1 *connection = (http1 *)base;
-    base->admin_token = 0;
-    respond(connection, http_status, content_type, "", body, length);
+/* The request that waited has been answered: what came behind it is read. */
+static bool go_on(http1 *connection) {
     if (connection->is_closing) {
         return false;
     }
@@ -616,6 +624,22 @@ bool ss_http1_reply(ss_connection *base, int http_status, const char *content_ty
     bool goes_on = parse(connection, ss_bytes_of(&backlog), backlog.length);
     ss_buffer_free(&backlog);
     return goes_on;
+}
+
+bool ss_http1_reply(ss_connection *base, int http_status, const char *content_type, const uint8_t *body,
+                    size_t length) {
+    http1 *connection = (http1 *)base;
+    base->admin_token = 0;
+    respond(connection, http_status, content_type, "", body, length);
+    return go_on(connection);
+}
+
+static bool answer(ss_connection *base, int32_t stream_id, const ss_verdict *verdict) {
+    (void)stream_id; /* one request at a time */
+    http1 *connection = (http1 *)base;
+    base->is_paused = false;
+    respond_verdict(connection, verdict);
+    return go_on(connection);
 }
 
 static bool produce(ss_connection *base) {
@@ -647,7 +671,7 @@ static bool tick(ss_connection *base) {
         connection->started_ns = now; /* nothing is read meanwhile */
         return true;
     }
-    if (base->admin_token) {
+    if (waits(connection)) {
         connection->started_ns = now;
         return true;
     }
@@ -680,7 +704,7 @@ static void http1_free(ss_connection *base) {
 }
 
 static const ss_protocol http1_protocol = {
-    .receive = receive, .produce = produce, .tick = tick, .drain = drain, .free = http1_free};
+    .receive = receive, .produce = produce, .tick = tick, .drain = drain, .answer = answer, .free = http1_free};
 
 static void keep(text *value, char *bytes, size_t capacity) {
     value->bytes = bytes;

@@ -51,6 +51,7 @@ typedef struct stream {
     ss_encoding encoding;
     bool headers_done;
     bool answered;          /* what still arrives is ignored */
+    bool is_pending;        /* the answer is to come */
     bool complete;          /* the peer's side is closed */
     uint32_t stated_length; /* of the message, prefix included; 0 until the prefix is there */
     uint64_t started_ns;
@@ -92,6 +93,7 @@ typedef struct http2 {
     ss_connection base;
     nghttp2_session *session;
     stream_list unfinished; /* oldest first */
+    stream_list pending;    /* complete, and waiting for their answers */
     stream_list answered;   /* whose response is on its way */
     stream_list watching;   /* health, until they have had enough */
     stream *borrowing;      /* whose body lies in the read buffer */
@@ -132,7 +134,8 @@ static void list_remove(stream *s) {
 }
 
 static bool has_streams(const http2 *connection) {
-    return connection->unfinished.first || connection->answered.first || connection->watching.first;
+    return connection->unfinished.first || connection->pending.first || connection->answered.first ||
+           connection->watching.first;
 }
 
 static stream *stream_new(http2 *connection, int32_t id) {
@@ -414,7 +417,10 @@ static int take_request(http2 *connection, stream *s) {
     ss_scratch *scratch = connection->base.scratch;
     const ss_service *service = scratch->service;
     ss_verdict verdict = {0};
-    ss_request request = {.signal = s->signal, .transport = SS_TRANSPORT_GRPC, .payload = SS_PAYLOAD_PROTOBUF};
+    ss_request request = {.signal = s->signal,
+                          .transport = SS_TRANSPORT_GRPC,
+                          .payload = SS_PAYLOAD_PROTOBUF,
+                          .route = ss_connection_route(&connection->base, s->id)};
     if (ss_grpc_unpack(scratch->codec, s->encoding, ss_body_bytes(&s->body), ss_body_length(&s->body),
                        connection->base.listener->config.max_message_bytes, &scratch->inflated, &request.bytes,
                        &request.length, &verdict)) {
@@ -424,6 +430,13 @@ static int take_request(http2 *connection, stream *s) {
         bool is_packed = *ss_body_bytes(&s->body) != 0; /* a message may be sent as it is whatever its stream says */
         request.encoding = is_packed ? s->encoding : SS_ENCODING_IDENTITY;
         service->accept(service->receiver, scratch->worker, &request, &verdict);
+    }
+    if (verdict.is_pending) {
+        release_body(connection, s);
+        list_remove(s);
+        list_append(&connection->pending, s);
+        s->is_pending = true;
+        return 0;
     }
     return answer(connection, s, &verdict, "200");
 }
@@ -633,7 +646,7 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
         if (!s->headers_done && checked(connection, take_headers(connection, s)) != 0) {
             return NGHTTP2_ERR_CALLBACK_FAILURE;
         }
-        return s->complete && !s->answered ? checked(connection, take_request(connection, s)) : 0;
+        return s->complete && !s->answered && !s->is_pending ? checked(connection, take_request(connection, s)) : 0;
     case NGHTTP2_SETTINGS: connection->has_settings = true; return 0;
     case NGHTTP2_PING:
         if (!(frame->hd.flags & NGHTTP2_FLAG_ACK)) {
@@ -831,19 +844,25 @@ static bool tick(ss_connection *base) {
 
 static bool drain(ss_connection *base) {
     http2 *connection = (http2 *)base;
-    if (!connection->has_settings) {
-        return false;
-    }
     connection->is_stopping = true;
     start_drain(connection, "", stopped_patience_ns);
     wake_watchers(connection);
     return true;
 }
 
+static bool answer_pending(ss_connection *base, int32_t stream_id, const ss_verdict *verdict) {
+    http2 *connection = (http2 *)base;
+    stream *s = nghttp2_session_get_stream_user_data(connection->session, stream_id);
+    /* A client that has given up on it has reset the stream. */
+    return !s || !s->is_pending || s->answered || answer(connection, s, verdict, "200") == 0 ||
+           end(connection, NGHTTP2_INTERNAL_ERROR);
+}
+
 static void http2_free(ss_connection *base) {
     http2 *connection = (http2 *)base;
     nghttp2_session_del(connection->session);
-    stream_list *const lists[] = {&connection->unfinished, &connection->answered, &connection->watching};
+    stream_list *const lists[] = {&connection->unfinished, &connection->pending, &connection->answered,
+                                  &connection->watching};
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
         while (lists[i]->first) {
             stream_free(connection, lists[i]->first);
@@ -853,7 +872,7 @@ static void http2_free(ss_connection *base) {
 }
 
 static const ss_protocol http2_protocol = {
-    .receive = receive, .produce = produce, .tick = tick, .drain = drain, .free = http2_free};
+    .receive = receive, .produce = produce, .tick = tick, .drain = drain, .answer = answer_pending, .free = http2_free};
 
 /* ------------------------------------------------------------------ construction */
 

@@ -39,15 +39,30 @@ enum {
 
 static const uint64_t ms_ns = 1000000;
 
+typedef enum letter_kind { LETTER_CONNECTION, LETTER_REPLY, LETTER_VERDICT } letter_kind;
+
 typedef struct letter {
     struct letter *next;
-    int fd; /* a new connection, or -1: a reply */
+    letter_kind kind;
+    int fd; /* LETTER_CONNECTION; else -1 */
     ss_listener *listener;
-    uint64_t token;
+    uint64_t token; /* LETTER_REPLY */
     int http_status;
     char content_type[128];
     ss_buffer body;
+    struct postbox *postbox; /* LETTER_VERDICT */
+    uint64_t connection_id;
+    int32_t stream_id;
+    ss_verdict verdict;
 } letter;
+
+/* Outlives its loop while someone may still write to it. */
+typedef struct postbox {
+    uint64_t n_holders;   /* atomic */
+    int wake_fd;          /* the holders' */
+    pthread_mutex_t lock; /* guards what follows */
+    letter *first, *last;
+} postbox;
 
 struct ss_loop {
     ss_scratch scratch;
@@ -57,7 +72,8 @@ struct ss_loop {
     size_t n_peers;
     size_t next_peer;
     int epoll_fd;
-    int wake_fd;
+    postbox *inbox;
+    uint64_t last_id; /* of a connection */
     pthread_t thread;
     bool is_started;
     bool is_draining;
@@ -67,8 +83,6 @@ struct ss_loop {
     uint64_t next_tick_ns;
     ss_connection *connections;
     ss_connection *dead;
-    pthread_mutex_t inbox_lock;
-    letter *inbox_first, *inbox_last;
     uint64_t stop_ns; /* atomic: deadline of the drain; 0: run */
     uint8_t *read_buffer;
     uint8_t *opened; /* what was read, without TLS; made for the first connection that has it */
@@ -202,7 +216,7 @@ static void advance(ss_loop *loop, ss_connection *c) {
         c->close_by_ns = loop->scratch.now_ns + LINGER_MS * ms_ns;
         shutdown(c->fd, SHUT_WR);
     }
-    watch(loop, c, c->admin_token ? 0 : EPOLLIN);
+    watch(loop, c, c->admin_token || c->is_paused ? 0 : EPOLLIN);
 }
 
 /* Who does not begin with a handshake record comes without TLS; over HTTP it is told so, as Go's servers do. */
@@ -326,6 +340,7 @@ static void adopt(ss_loop *loop, int fd, ss_listener *listener) {
         (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout, sizeof timeout);
     }
     c->fd = fd;
+    c->id = ++loop->last_id;
     c->events = EPOLLIN;
     c->next = loop->connections;
     if (c->next) {
@@ -362,17 +377,17 @@ static void watch_listeners(ss_loop *loop, int operation) {
     }
 }
 
-static void wake(ss_loop *loop) {
+static void wake(postbox *box) {
     uint64_t one = 1;
-    (void)!write(loop->wake_fd, &one, sizeof one);
+    (void)!write(box->wake_fd, &one, sizeof one);
 }
 
-static void post(ss_loop *loop, letter *l) {
-    pthread_mutex_lock(&loop->inbox_lock);
-    *(loop->inbox_last ? &loop->inbox_last->next : &loop->inbox_first) = l;
-    loop->inbox_last = l;
-    pthread_mutex_unlock(&loop->inbox_lock);
-    wake(loop);
+static void post(postbox *box, letter *l) {
+    pthread_mutex_lock(&box->lock);
+    *(box->last ? &box->last->next : &box->first) = l;
+    box->last = l;
+    pthread_mutex_unlock(&box->lock);
+    wake(box);
 }
 
 static void deal_out(ss_loop *loop, int fd, ss_listener *listener) {
@@ -384,9 +399,10 @@ static void deal_out(ss_loop *loop, int fd, ss_listener *listener) {
         adopt(loop, fd, listener);
         return;
     }
+    l->kind = LETTER_CONNECTION;
     l->fd = fd;
     l->listener = listener;
-    post(peer, l);
+    post(peer->inbox, l);
 }
 
 static void accept_from(ss_loop *loop, ss_listener *listener) {
@@ -412,6 +428,17 @@ static void accept_from(ss_loop *loop, ss_listener *listener) {
     }
 }
 
+/* Whoever waits already is taken, whoever comes later refused by the system: in its queue they would wait for nobody.
+ * Never shutdown(): another server may listen on the same socket. */
+static void close_listeners(ss_loop *loop) {
+    watch_listeners(loop, EPOLL_CTL_DEL);
+    for (size_t i = 0; loop->peers && i < loop->n_listeners; i++) {
+        accept_from(loop, &loop->listeners[i]);
+        close(loop->listeners[i].config.fd);
+        loop->listeners[i].config.fd = -1;
+    }
+}
+
 /* ------------------------------------------------------------------ inbox */
 
 static void deliver_reply(ss_loop *loop, const letter *l) {
@@ -426,13 +453,23 @@ static void deliver_reply(ss_loop *loop, const letter *l) {
     }
 }
 
-static letter *take_inbox(ss_loop *loop) {
-    uint64_t count;
-    (void)!read(loop->wake_fd, &count, sizeof count);
-    pthread_mutex_lock(&loop->inbox_lock);
-    letter *first = loop->inbox_first;
-    loop->inbox_first = loop->inbox_last = NULL;
-    pthread_mutex_unlock(&loop->inbox_lock);
+static void deliver_verdict(ss_loop *loop, const letter *l) {
+    for (ss_connection *c = loop->connections; c; c = c->next) {
+        if (c->id == l->connection_id) {
+            if (c->state == SS_CONNECTION_OPEN && !c->protocol->answer(c, l->stream_id, &l->verdict)) {
+                close_soon(loop, c);
+            }
+            advance(loop, c);
+            return;
+        }
+    }
+}
+
+static letter *take_letters(postbox *box) {
+    pthread_mutex_lock(&box->lock);
+    letter *first = box->first;
+    box->first = box->last = NULL;
+    pthread_mutex_unlock(&box->lock);
     return first;
 }
 
@@ -441,20 +478,75 @@ static void letter_free(letter *l) {
     free(l);
 }
 
-static void read_inbox(ss_loop *loop) {
-    uint64_t stop_ns = __atomic_load_n(&loop->stop_ns, __ATOMIC_ACQUIRE); /* first: what was posted before is taken */
-    for (letter *l = take_inbox(loop), *next; l; l = next) {
+static postbox *postbox_new(void) {
+    postbox *box = calloc(1, sizeof *box);
+    if (!box) {
+        return NULL;
+    }
+    box->n_holders = 1;
+    box->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (box->wake_fd < 0) {
+        free(box);
+        return NULL;
+    }
+    pthread_mutex_init(&box->lock, NULL);
+    return box;
+}
+
+static void postbox_release(postbox *box) {
+    if (__atomic_sub_fetch(&box->n_holders, 1, __ATOMIC_ACQ_REL) != 0) {
+        return;
+    }
+    for (letter *l = take_letters(box), *next; l; l = next) { /* came after the end */
         next = l->next;
         if (l->fd >= 0) {
-            adopt(loop, l->fd, l->listener);
-        } else {
-            deliver_reply(loop, l);
+            close(l->fd);
+        }
+        letter_free(l);
+    }
+    close(box->wake_fd);
+    pthread_mutex_destroy(&box->lock);
+    free(box);
+}
+
+/* The letter is made now, so that the answer cannot fail for want of memory. */
+static void *open_reply(const ss_reply_route *route) {
+    letter *l = calloc(1, sizeof *l);
+    if (l) {
+        *l = (letter){.kind = LETTER_VERDICT,
+                      .fd = -1,
+                      .postbox = route->postbox,
+                      .connection_id = route->connection_id,
+                      .stream_id = route->stream_id};
+        __atomic_fetch_add(&l->postbox->n_holders, 1, __ATOMIC_RELAXED);
+    }
+    return l;
+}
+
+static void send_reply(void *slip, const ss_verdict *verdict) {
+    letter *l = slip;
+    postbox *box = l->postbox;
+    l->verdict = *verdict;
+    post(box, l);
+    postbox_release(box);
+}
+
+static void read_inbox(ss_loop *loop) {
+    uint64_t stop_ns = __atomic_load_n(&loop->stop_ns, __ATOMIC_ACQUIRE); /* first: what was posted before is taken */
+    uint64_t count;
+    (void)!read(loop->inbox->wake_fd, &count, sizeof count);
+    for (letter *l = take_letters(loop->inbox), *next; l; l = next) {
+        next = l->next;
+        switch (l->kind) {
+        case LETTER_CONNECTION: adopt(loop, l->fd, l->listener); break;
+        case LETTER_REPLY: deliver_reply(loop, l); break;
+        case LETTER_VERDICT: deliver_verdict(loop, l); break;
         }
         letter_free(l);
     }
     if (stop_ns && !loop->is_draining) {
+        close_listeners(loop);
         loop->is_draining = true;
-        watch_listeners(loop, EPOLL_CTL_DEL);
         for (size_t i = 0; i < loop->n_peers; i++) {
             if (loop->peers[i] != loop) {
                 ss_loop_stop(loop->peers[i], stop_ns); /* not before: they take what was dealt out to them */
@@ -566,16 +658,16 @@ ss_loop *ss_loop_new(ss_service *service, uint32_t index, ss_listener *listeners
     loop->listeners = listeners;
     loop->n_listeners = n_listeners;
     loop->tick_ns = tick_interval(listeners, n_listeners);
-    pthread_mutex_init(&loop->inbox_lock, NULL);
     loop->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    loop->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    loop->inbox = postbox_new();
     loop->read_buffer = malloc(SS_READ_BYTES);
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = loop};
     if (ss_scratch_init(&loop->scratch, service, index) != SS_OK || !loop->read_buffer || loop->epoll_fd < 0 ||
-        loop->wake_fd < 0 || epoll_ctl(loop->epoll_fd, EPOLL_CTL_ADD, loop->wake_fd, &event) != 0) {
+        !loop->inbox || epoll_ctl(loop->epoll_fd, EPOLL_CTL_ADD, loop->inbox->wake_fd, &event) != 0) {
         ss_loop_free(loop);
         return NULL;
     }
+    loop->scratch.route = (ss_reply_route){.open = open_reply, .send = send_reply, .postbox = loop->inbox};
     return loop;
 }
 
@@ -583,21 +675,13 @@ void ss_loop_free(ss_loop *loop) {
     if (!loop) {
         return;
     }
-    for (letter *l = loop->inbox_first, *next; l; l = next) { /* came after the end */
-        next = l->next;
-        if (l->fd >= 0) {
-            close(l->fd);
-        }
-        letter_free(l);
-    }
     ss_scratch_release(&loop->scratch);
     if (loop->epoll_fd >= 0) {
         close(loop->epoll_fd);
     }
-    if (loop->wake_fd >= 0) {
-        close(loop->wake_fd);
+    if (loop->inbox) {
+        postbox_release(loop->inbox);
     }
-    pthread_mutex_destroy(&loop->inbox_lock);
     free(loop->read_buffer);
     free(loop->opened);
     free(loop);
@@ -619,7 +703,7 @@ ss_status ss_loop_start(ss_loop *loop, ss_loop *const *peers, size_t n_peers) {
 
 void ss_loop_stop(ss_loop *loop, uint64_t deadline_ns) {
     __atomic_store_n(&loop->stop_ns, deadline_ns ? deadline_ns : 1, __ATOMIC_RELEASE);
-    wake(loop);
+    wake(loop->inbox);
 }
 
 bool ss_loop_join(ss_loop *loop) {
@@ -637,11 +721,12 @@ ss_status ss_loop_reply(ss_loop *loop, uint64_t token, int http_status, const ch
         free(l);
         return SS_ERR_NO_MEMORY;
     }
+    l->kind = LETTER_REPLY;
     l->fd = -1;
     l->token = token;
     l->http_status = http_status;
     snprintf(l->content_type, sizeof l->content_type, "%s", content_type);
-    post(loop, l);
+    post(loop->inbox, l);
     return SS_OK;
 }
 

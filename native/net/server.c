@@ -163,9 +163,10 @@ ss_status ss_server_shutdown(ss_server *server, uint64_t timeout_ns) {
         all_ended = ss_loop_join(server->loops[i]) && all_ended;
     }
     for (size_t i = 0; i < server->n_listeners; i++) {
-        /* Never shutdown(): another server may listen on the same socket. */
-        close(server->listeners[i].config.fd);
-        server->listeners[i].config.fd = -1;
+        if (server->listeners[i].config.fd >= 0) { /* its loop was never started */
+            close(server->listeners[i].config.fd);
+            server->listeners[i].config.fd = -1;
+        }
     }
     server->is_shut_down = true;
     return all_ended ? SS_OK : SS_ERR_TIMEOUT;

@@ -198,18 +198,10 @@ static bool has_label_value(const operation *o, const ss_point *point) {
     return attribute && attribute->is_text && contains(o, attribute->text);
 }
 
-/* Truncated; out of range and NaN, which no int holds, give the nearest int and 0. */
-static int64_t int_of(double value) {
-    if (isnan(value)) {
-        return 0;
-    }
-    return value >= 0x1p63 ? INT64_MAX : value < -0x1p63 ? INT64_MIN : (int64_t)value;
-}
-
 static void toggle_type(ss_point *point) {
     if (point->has_value) {
         if (point->is_double) {
-            point->as_int = int_of(point->as_double);
+            point->as_int = ss_int_of(point->as_double);
         } else {
             point->as_double = (double)point->as_int;
         }
@@ -218,12 +210,15 @@ static void toggle_type(ss_point *point) {
     }
 }
 
-static void scale_number(const operation *o, ss_point *point) {
-    if (point->has_value) {
-        point->as_int = int_of((double)point->as_int * o->scale);
-        point->as_double *= o->scale;
-        point->has_new_value = true;
+/* False: out of memory. */
+static bool scale_point(const metric *m, const operation *o, ss_point *point, tally *counts) {
+    bool is_scaled;
+    bool had_value = point->has_value;
+    if (!ss_point_scale(&m->points, point, o->scale, &is_scaled)) {
+        return false;
     }
+    counts->skipped += had_value && !is_scaled;
+    return true;
 }
 
 /* ---------------------------------------------------------------- operations on a metric */
@@ -272,8 +267,14 @@ static bool is_for_whole_metric(ss_metric_action action) {
            action != SS_METRIC_ACTION_SCALE_VALUE;
 }
 
-static bool needs_number(ss_metric_action action) {
-    return action == SS_METRIC_ACTION_TOGGLE_SCALAR_TYPE || action == SS_METRIC_ACTION_SCALE_VALUE;
+/* Can the operation be done on metrics of the kind? Bounds must rise, so no histogram is scaled below 0. */
+static bool is_for_kind(const operation *o, int32_t kind) {
+    bool is_number = kind == SS_METRIC_GAUGE || kind == SS_METRIC_SUM;
+    switch (o->action) {
+    case SS_METRIC_ACTION_TOGGLE_SCALAR_TYPE: return is_number;
+    case SS_METRIC_ACTION_SCALE_VALUE: return is_number || (kind != SS_METRIC_SUMMARY && o->scale > 0);
+    default: return true;
+    }
 }
 
 static bool apply_to_point(metric *m, const operation *o, ss_point *point, tally *counts) {
@@ -285,17 +286,16 @@ static bool apply_to_point(metric *m, const operation *o, ss_point *point, tally
         counts->deleted += point->is_gone;
         return true;
     case SS_METRIC_ACTION_TOGGLE_SCALAR_TYPE: toggle_type(point); return true;
-    case SS_METRIC_ACTION_SCALE_VALUE: scale_number(o, point); return true;
+    case SS_METRIC_ACTION_SCALE_VALUE: return scale_point(m, o, point, counts);
     default: return true;
     }
 }
 
 static bool apply(metric *m, const transform *t, const operation *o, bool all_match, tally *counts) {
-    bool is_number = m->points.kind == SS_METRIC_GAUGE || m->points.kind == SS_METRIC_SUM;
     if (is_for_whole_metric(o->action) && !all_match) {
         return true;
     }
-    if (needs_number(o->action) && !is_number) {
+    if (!is_for_kind(o, m->points.kind)) {
         counts->skipped++;
         return true;
     }

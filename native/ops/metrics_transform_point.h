@@ -117,6 +117,15 @@ void ss_point_remove_attribute(ss_point *point, ss_attribute *attribute);
 bool ss_point_encode(const ss_table *table, const ss_points *points, const ss_point *point, ss_buffer *out,
                      ss_bytes *row);
 
+/* ------------------------------------------------------------------ scaling */
+
+/* Truncated; out of range and NaN, which no int holds, give the nearest int and 0. */
+int64_t ss_int_of(double value);
+
+/* Multiply what point measured. is_scaled: not without a value, nor where buckets cannot be moved so far.
+ * False: out of memory. REQUIRES: not a summary; a factor above 0 for histograms. */
+bool ss_point_scale(const ss_points *points, ss_point *point, double factor, bool *is_scaled);
+
 /* ------------------------------------------------------------------ merging */
 
 typedef struct ss_merge_counts {

@@ -1,7 +1,7 @@
 #include "otlp/check.h"
 
 bool ss_check_fail(ss_check *check, const uint8_t *pos, ss_status code, const char *reason) {
-    *check = (ss_check){pos, code, reason};
+    *check = (ss_check){.pos = pos, .code = code, .reason = reason};
     return false;
 }
 
@@ -45,16 +45,40 @@ static bool check_packed_varints(ss_check *check, ss_reader *reader) {
     return true;
 }
 
-/* A length-delimited value whose length must be 0, or exactly size, or with size 0 a multiple of 8. */
-static bool check_sized(ss_check *check, ss_reader *reader, size_t size, const char *reason) {
+bool ss_check_bad_id(ss_check *check, const uint8_t *at, ss_id id, ss_check_shape owner, ss_reader value) {
+    static const char *const reasons[SS_N_IDS] = {
+        [SS_ID_TRACE] = "trace id must be 16 bytes",
+        [SS_ID_SPAN] = "span id must be 8 bytes",
+        [SS_ID_PARENT_SPAN] = "parent span id must be 8 bytes",
+    };
+    if (!check->judges_items) {
+        return ss_check_fail(check, at, SS_ERR_MALFORMED, reasons[id]);
+    }
+    if (!check->bad_id.value.pos) {
+        check->bad_id = (ss_bad_id){id, owner, value};
+    }
+    return true;
+}
+
+/* The value of a length-delimited field that holds no message. */
+static bool check_value(ss_check *check, ss_reader *reader, unsigned kind, ss_check_shape owner) {
     const uint8_t *at = reader->pos;
     ss_reader value;
     if (!ss_read_bytes(reader, &value)) {
         return ss_check_fail(check, at, SS_ERR_MALFORMED, SS_REASON_LENGTH);
     }
     size_t length = (size_t)(value.end - value.pos);
-    bool fits = length == 0 || (size ? length == size : length % 8 == 0);
-    return fits || ss_check_fail(check, at, SS_ERR_MALFORMED, reason);
+    switch (kind) {
+    case SS_VALUE_TEXT: ss_check_text(check, value.pos, value.end); return true;
+    case SS_VALUE_PACKED_FIXED64:
+        return length % 8 == 0 ||
+               ss_check_fail(check, at, SS_ERR_MALFORMED, "packed values must be a multiple of 8 bytes");
+    case SS_VALUE_TRACE_ID: return length == 0 || length == 16 || ss_check_bad_id(check, at, SS_ID_TRACE, owner, value);
+    case SS_VALUE_SPAN_ID: return length == 0 || length == 8 || ss_check_bad_id(check, at, SS_ID_SPAN, owner, value);
+    case SS_VALUE_PARENT_SPAN_ID:
+        return length == 0 || length == 8 || ss_check_bad_id(check, at, SS_ID_PARENT_SPAN, owner, value);
+    default: return true;
+    }
 }
 
 bool ss_check_field(ss_check *check, ss_reader *reader, uint32_t tag, const uint8_t *tag_at, ss_check_shape shape,
@@ -65,14 +89,11 @@ bool ss_check_field(ss_check *check, ss_reader *reader, uint32_t tag, const uint
         switch (entry->kind) {
         case SS_VALUE_MESSAGE:
             return entry->child == SS_CHECK_KEY_VALUE
-                       ? ss_check_key_value(check, reader, depth)
+                       ? ss_check_attribute(check, reader, depth)
                        : ss_check_message(check, reader, (ss_check_shape)entry->child, depth);
         case SS_VALUE_PACKED_VARINT: return check_packed_varints(check, reader);
-        case SS_VALUE_PACKED_FIXED64:
-            return check_sized(check, reader, 0, "packed values must be a multiple of 8 bytes");
-        case SS_VALUE_TRACE_ID: return check_sized(check, reader, 16, "trace id must be 16 bytes");
-        case SS_VALUE_SPAN_ID: return check_sized(check, reader, 8, "span id must be 8 bytes");
-        default: break;
+        case SS_VALUE_OPAQUE: break;
+        default: return check_value(check, reader, entry->kind, shape);
         }
     }
     return ss_check_skip(check, reader, tag, tag_at);

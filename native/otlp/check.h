@@ -3,17 +3,30 @@
 #define SS_CHECK_MESSAGES_H
 
 #include "core/bytes.h"
+#include "core/utf8.h"
 #include "otlp_checks.h"
 #include "otlp_fields.h"
 
 /* Nested messages allowed, as in Google's parsers. */
 enum { SS_DEPTH_MAX = 100 };
 
-/* Where and why a check failed. */
+/* An id of a length that no id has. */
+typedef struct ss_bad_id {
+    ss_id id;
+    ss_check_shape owner; /* the message that it is a field of */
+    ss_reader value;      /* pos is NULL where there is none */
+} ss_bad_id;
+
+/* Where and why a check failed; and what it found of faults that are an item's alone. */
 typedef struct ss_check {
     const uint8_t *pos;
     ss_status code;
     const char *reason;
+    bool judges_items; /* a bad id is noted in bad_id, the first one only; otherwise it is a failure */
+    bool checks_texts; /* has_bad_text tells whether one is not UTF-8; otherwise texts may hold any bytes */
+    bool has_bad_text;
+    ss_bad_id bad_id;
+    const uint8_t *unread; /* checking texts: of a run of attributes, what has not been looked at */
 } ss_check;
 
 #define SS_REASON_LENGTH "length runs past the end"
@@ -37,6 +50,16 @@ static inline bool ss_check_tag(ss_check *check, ss_reader *reader, uint32_t *ta
     return ss_check_tag_slow(check, reader, tag);
 }
 
+/* Judge an id of another length than 0 and its own, whose length prefix stands at at; false where that fails. */
+bool ss_check_bad_id(ss_check *check, const uint8_t *at, ss_id id, ss_check_shape owner, ss_reader value);
+
+/* Look whether a text, or bytes that are texts and ASCII between them, are UTF-8. */
+static inline void ss_check_text(ss_check *check, const uint8_t *pos, const uint8_t *end) {
+    if (check->checks_texts && !ss_utf8_is_valid(pos, end)) {
+        check->has_bad_text = true;
+    }
+}
+
 /* Skip a field of which nothing but its length is checked; tag_at is where its tag stood. */
 bool ss_check_skip(ss_check *check, ss_reader *reader, uint32_t tag, const uint8_t *tag_at);
 
@@ -51,7 +74,11 @@ bool ss_check_message(ss_check *check, ss_reader *reader, ss_check_shape shape, 
 bool ss_key_of(const uint8_t *body, const uint8_t *end, ss_reader *key);
 
 /* Check a length-delimited KeyValue. The layout that every encoder writes for a scalar value (length, 0x0a, key length,
- * key, 0x12, value length, value tag, value; each length in one byte) is checked in place, any other by the table. */
+ * key, 0x12, value length, value tag, value; each length in one byte) is checked in place, any other by the table.
+ *
+ * What stands between the texts of that layout is ASCII, so a run of such attributes is UTF-8 when they are, and is
+ * looked at as a whole: the caller sets check->unread to its start and looks at what is unread at its end. Bytes that
+ * are neither text nor ASCII end one stretch and begin another. */
 static inline bool ss_check_key_value(ss_check *check, ss_reader *reader, unsigned depth) {
     const uint8_t *pos = reader->pos;
     size_t room = (size_t)(reader->end - pos);
@@ -72,9 +99,19 @@ static inline bool ss_check_key_value(ss_check *check, ss_reader *reader, unsign
                 ss_reader number = {value + 3, stop};
                 uint64_t ignored;
                 ok = ok && ss_read_varint(&number, &ignored) && number.pos == stop;
+                if (ok && rest) {
+                    ss_check_text(check, check->unread, value);
+                    check->unread = stop;
+                }
                 break;
             }
-            case SS_ANY_VALUE_DOUBLE_VALUE << 3 | SS_WIRE_FIXED64: ok &= rest == 7; break;
+            case SS_ANY_VALUE_DOUBLE_VALUE << 3 | SS_WIRE_FIXED64:
+                ok &= rest == 7;
+                if (ok) {
+                    ss_check_text(check, check->unread, value);
+                    check->unread = stop;
+                }
+                break;
             default: ok = false;
             }
             if (__builtin_expect(ok, 1)) {
@@ -83,7 +120,20 @@ static inline bool ss_check_key_value(ss_check *check, ss_reader *reader, unsign
             }
         }
     }
-    return ss_check_message(check, reader, SS_CHECK_KEY_VALUE, depth);
+    ss_check_text(check, check->unread, pos);
+    bool ok = ss_check_message(check, reader, SS_CHECK_KEY_VALUE, depth);
+    check->unread = reader->pos;
+    return ok;
+}
+
+/* Check a length-delimited KeyValue that is no part of a run. */
+static inline bool ss_check_attribute(ss_check *check, ss_reader *reader, unsigned depth) {
+    check->unread = reader->pos;
+    if (!ss_check_key_value(check, reader, depth)) {
+        return false;
+    }
+    ss_check_text(check, check->unread, reader->pos);
+    return true;
 }
 
 #endif

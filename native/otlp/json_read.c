@@ -10,6 +10,8 @@
 #include <string.h>
 
 #include "core/bytes.h"
+#include "core/utf8.h"
+#include "otlp/faults.h"
 #include "otlp/json_text.h"
 #include "otlp_shapes.h"
 
@@ -19,8 +21,10 @@ typedef struct json_reader {
     const uint8_t *begin, *pos, *end;
     uint8_t *out, *out_end; /* write position in buffer and the end of its room; buffer->length is stale meanwhile */
     ss_buffer *buffer;
-    ss_buffer decoded; /* the last string that held escapes */
+    ss_buffer decoded; /* the last string that held escapes, or was repaired */
     ss_error error;
+    bool judges_items;   /* ids that are none and texts that are not UTF-8 are no failure */
+    uint64_t n_repaired; /* texts */
     /* Where in its message's keys the next one stood when last this one was seen, less what the order of the table
      * suggests; senders repeat themselves. The last entries are for the first key of a message. */
     uint16_t follows[SS_N_SHAPE_KEYS + SS_N_SHAPES];
@@ -219,19 +223,18 @@ static bool decode_escape(json_reader *reader, const uint8_t **pos, const uint8_
     return true;
 }
 
-/* Decode the string content [pos, end), which has escapes, into reader->decoded. */
+/* Decode the string content [pos, end), which has escapes or is not all UTF-8, into reader->decoded. */
 static bool decode_string(json_reader *reader, const uint8_t *pos, const uint8_t *end, json_text *text) {
     reader->decoded.length = 0;
-    if (ss_buffer_reserve(&reader->decoded, (size_t)(end - pos)) != SS_OK) {
+    if (ss_buffer_reserve(&reader->decoded, ss_utf8_repaired_size(pos, end)) != SS_OK) {
         return fail(reader, SS_ERR_NO_MEMORY, pos, "out of memory");
     }
     uint8_t *out = reader->decoded.data; /* every escape is at least as long as its character */
     while (pos < end) {
         const uint8_t *escape = memchr(pos, '\\', (size_t)(end - pos));
-        size_t plain = (size_t)((escape ? escape : end) - pos);
-        memcpy(out, pos, plain);
-        out += plain;
-        pos += plain;
+        const uint8_t *plain_end = escape ? escape : end;
+        out = ss_utf8_repair(pos, plain_end, out);
+        pos = plain_end;
         if (pos < end && !decode_escape(reader, &pos, end, &out)) {
             return false;
         }
@@ -246,7 +249,7 @@ static bool read_string(json_reader *reader, json_text *text) {
         return malformed(reader, "expected a string");
     }
     const uint8_t *begin = reader->pos, *pos = begin, *end = reader->end;
-    bool has_escapes = false;
+    bool has_escapes = false, is_broken = false;
     for (;;) {
         pos = ss_find_special(pos, end);
         if (pos == end) {
@@ -261,15 +264,22 @@ static bool read_string(json_reader *reader, json_text *text) {
             pos += end - pos >= 2 ? 2 : 1;
             continue;
         }
-        unsigned length = *pos < ' ' ? 0 : ss_utf8_length(pos, end);
+        if (*pos < ' ') {
+            return fail(reader, SS_ERR_MALFORMED, pos, "control character in a string");
+        }
+        unsigned length = ss_utf8_length(pos, end);
         if (length == 0) {
-            return fail(reader, SS_ERR_MALFORMED, pos,
-                        *pos < ' ' ? "control character in a string" : "string is not valid UTF-8");
+            if (!reader->judges_items) {
+                return fail(reader, SS_ERR_MALFORMED, pos, "string is not valid UTF-8");
+            }
+            is_broken = true;
+            length = 1;
         }
         pos += length;
     }
     reader->pos = pos + 1;
-    if (has_escapes) {
+    if (has_escapes || is_broken) {
+        reader->n_repaired += is_broken;
         return decode_string(reader, begin, pos, text);
     }
     *text = (json_text){begin, (size_t)(pos - begin)};
@@ -561,7 +571,8 @@ static bool read_base64(json_reader *reader, const ss_shape_field *field, bool k
     return true;
 }
 
-static bool looks_like_base64(json_text text, size_t size) {
+bool ss_json_id_is_base64(const uint8_t *data, size_t length, size_t size) {
+    json_text text = {data, length};
     if (!trim_base64(&text) || text.length != (size * 8 + 5) / 6) {
         return false;
     }
@@ -573,13 +584,30 @@ static bool looks_like_base64(json_text text, size_t size) {
     return true;
 }
 
-static bool fail_id(json_reader *reader, const ss_shape_field *field, const uint8_t *at, bool is_base64) {
+/* An id that is none. Where it may cost its item alone it goes on as its text, with a NUL behind it where it would have
+ * the length of an id: whoever reads the request sees that it is none, and what was sent. */
+static bool judge_id(json_reader *reader, const ss_shape_field *field, const uint8_t *at, json_text text, size_t size) {
     static const char *const reasons[3][2] = {
         {"trace id must be 32 hex digits", "trace id must be 32 hex digits; this looks like base64"},
         {"span id must be 16 hex digits", "span id must be 16 hex digits; this looks like base64"},
         {"parent span id must be 16 hex digits", "parent span id must be 16 hex digits; this looks like base64"},
     };
-    return fail(reader, SS_ERR_MALFORMED, at, reasons[field->type - SS_FIELD_TRACE_ID][is_base64]);
+    if (!reader->judges_items) {
+        bool is_base64 = ss_json_id_is_base64(text.data, text.length, size);
+        return fail(reader, SS_ERR_MALFORMED, at, reasons[field->type - SS_FIELD_TRACE_ID][is_base64]);
+    }
+    size_t padding = text.length == size;
+    if (!make_room(reader, TAG_MAX + SS_VARINT_MAX + text.length + padding)) {
+        return false;
+    }
+    put_tag(reader, field);
+    reader->out = ss_write_varint(reader->out, text.length + padding);
+    memcpy(reader->out, text.data, text.length);
+    reader->out += text.length;
+    if (padding) {
+        *reader->out++ = 0;
+    }
+    return true;
 }
 
 /* Read an id: hex digits of either case, or nothing. */
@@ -594,20 +622,16 @@ static bool read_id(json_reader *reader, const ss_shape_field *field, bool keep_
     }
     size_t size = field->type == SS_FIELD_TRACE_ID ? TRACE_ID_SIZE : SPAN_ID_SIZE;
     if (text.length != 2 * size) {
-        return fail_id(reader, field, at, looks_like_base64(text, size));
+        return judge_id(reader, field, at, text, size);
     }
-    if (!make_room(reader, TAG_MAX + 1 + size)) {
-        return false;
-    }
-    put_tag(reader, field);
-    *reader->out++ = (uint8_t)size;
+    uint8_t id[TRACE_ID_SIZE];
     unsigned bad = 0;
     for (size_t i = 0; i < size; i++) {
         uint8_t high = hex_digit(text.data[2 * i]), low = hex_digit(text.data[2 * i + 1]);
         bad |= high | low;
-        *reader->out++ = (uint8_t)(high << 4 | (low & 0xf));
+        id[i] = (uint8_t)(high << 4 | (low & 0xf));
     }
-    return bad <= 0xf || fail_id(reader, field, at, false);
+    return bad <= 0xf ? put_bytes(reader, field, (json_text){id, size}) : judge_id(reader, field, at, text, size);
 }
 
 /* ------------------------------------------------------------------ messages */
@@ -776,19 +800,32 @@ static bool read_request(json_reader *reader, ss_signal signal) {
     return reader->pos == reader->end || malformed(reader, "unexpected text behind the request");
 }
 
-ss_status ss_json_to_otlp(ss_signal signal, const uint8_t *json, size_t length, ss_buffer *out, ss_error *error) {
+static ss_status read_into(json_reader *reader, ss_signal signal, size_t length, ss_buffer *out, ss_error *error) {
     _Static_assert(SS_SHAPE_FIELDS_MAX <= 32, "read_message's seen has a bit for each field");
     size_t length_before = out->length;
-    json_reader reader = {.begin = json, .pos = json, .end = length ? json + length : json, .buffer = out};
+    reader->buffer = out;
     /* Wire bytes are about half as long as their JSON. */
-    if (place_output(&reader, length / 2 + SS_VARINT_MAX) && read_request(&reader, signal)) {
-        out->length = (size_t)(reader.out - out->data);
+    if (place_output(reader, length / 2 + SS_VARINT_MAX) && read_request(reader, signal)) {
+        out->length = (size_t)(reader->out - out->data);
     } else {
         out->length = length_before;
         if (error) {
-            *error = reader.error;
+            *error = reader->error;
         }
     }
-    ss_buffer_free(&reader.decoded);
-    return reader.error.code;
+    ss_buffer_free(&reader->decoded);
+    return reader->error.code;
+}
+
+ss_status ss_json_to_otlp(ss_signal signal, const uint8_t *json, size_t length, ss_buffer *out, ss_error *error) {
+    json_reader reader = {.begin = json, .pos = json, .end = length ? json + length : json};
+    return read_into(&reader, signal, length, out, error);
+}
+
+ss_status ss_json_to_otlp_items(ss_signal signal, const uint8_t *json, size_t length, ss_buffer *out, uint64_t *n_texts,
+                                ss_error *error) {
+    json_reader reader = {.begin = json, .pos = json, .end = length ? json + length : json, .judges_items = true};
+    ss_status status = read_into(&reader, signal, length, out, error);
+    *n_texts = reader.n_repaired;
+    return status;
 }

@@ -1,4 +1,4 @@
-/* The atoms of JSON text, for the reader and the writer: numbers and UTF-8. Source: RFC 8259, RFC 3629. */
+/* The atoms of JSON text, for the reader and the writer: numbers and plain runs of strings. Source: RFC 8259. */
 #ifndef SS_JSON_TEXT_H
 #define SS_JSON_TEXT_H
 
@@ -34,41 +34,6 @@ uint8_t *ss_double_write(double value, uint8_t *out);
 
 enum { SS_UINT64_TEXT_MAX = 20 };
 uint8_t *ss_uint64_write(uint64_t value, uint8_t *out);
-
-/* Bytes of the UTF-8 character at pos; 0 when it is not well-formed. REQUIRES: pos < end. */
-static inline unsigned ss_utf8_length(const uint8_t *pos, const uint8_t *end) {
-    uint8_t lead = pos[0];
-    if (lead < 0x80) {
-        return 1;
-    }
-    /* The second byte's range excludes overlong forms, surrogates, and what lies beyond U+10FFFF. */
-    uint8_t low = 0x80, high = 0xbf;
-    unsigned length;
-    if (lead < 0xc2) {
-        return 0;
-    } else if (lead < 0xe0) {
-        length = 2;
-    } else if (lead < 0xf0) {
-        length = 3;
-        low = lead == 0xe0 ? 0xa0 : 0x80;
-        high = lead == 0xed ? 0x9f : 0xbf;
-    } else if (lead < 0xf5) {
-        length = 4;
-        low = lead == 0xf0 ? 0x90 : 0x80;
-        high = lead == 0xf4 ? 0x8f : 0xbf;
-    } else {
-        return 0;
-    }
-    if ((size_t)(end - pos) < length || pos[1] < low || pos[1] > high) {
-        return 0;
-    }
-    for (unsigned i = 2; i < length; i++) {
-        if ((pos[i] & 0xc0) != 0x80) {
-            return 0;
-        }
-    }
-    return length;
-}
 
 /* The first byte at or after pos that cannot be copied between quotes unseen: a quote, a backslash, a control
  * character, or the start of something beyond ASCII. */

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/bytes.h"
+#include "core/utf8.h"
 #include "otlp/json_text.h"
 #include "otlp_shapes.h"
 

@@ -2,11 +2,12 @@
  * One pass over an Export*ServiceRequest: every byte is checked against the grammar of its message, every row's
  * columns are filled. Source: opentelemetry-proto trace/v1, metrics/v1, logs/v1; protobuf "Encoding".
  *
- * As in every protobuf parser a known field number with another wire type is an unknown field, a scalar that comes
- * twice takes its last value, and strings may hold any bytes: a sender's broken UTF-8 must not cost the request.
+ * As in every protobuf parser a known field number with another wire type is an unknown field, and a scalar that comes
+ * twice takes its last value. A text that is not UTF-8 fails no scan: a sender's slip must not cost the request.
  */
 #include "core/bytes.h"
 #include "otlp/check.h"
+#include "otlp/faults.h"
 #include "otlp/table.h"
 #include "otlp_fields.h"
 
@@ -18,6 +19,7 @@ enum { FIRST_NODES = 16, ROWS_MAX = 1 << 22, NODES_MAX = 1 << 22 };
 
 typedef struct scan {
     ss_table *table;
+    ss_faults *faults; /* NULL: a bad id fails the scan */
     const uint8_t *bytes;
     ss_check check;
     uint32_t resource_index; /* of the one being read; SS_NO_INDEX before the first, so that counting on gives 0 */
@@ -109,7 +111,7 @@ static uint32_t open_row(scan *s, uint32_t node, const uint8_t *tag, ss_reader b
 
 /* Copy an id of size bytes, or leave it zero when it is empty. */
 static inline __attribute__((always_inline)) bool read_id(scan *s, ss_reader *reader, uint8_t *id, size_t size,
-                                                          const char *reason) {
+                                                          ss_id which) {
     const uint8_t *at = reader->pos;
     ss_reader value;
     if (!read_body(s, reader, at, &value)) {
@@ -121,7 +123,31 @@ static inline __attribute__((always_inline)) bool read_id(scan *s, ss_reader *re
         return true;
     }
     memset(id, 0, size);
-    return length == 0 || fail(s, at, SS_ERR_MALFORMED, reason);
+    /* Whose id it is matters only where it is not the item's own. */
+    return length == 0 || ss_check_bad_id(&s->check, at, which, SS_N_CHECK_SHAPES, value);
+}
+
+/* Mark a row with an id that is none, and remember the first few. */
+static __attribute__((noinline)) void reject_row(scan *s, uint32_t row) {
+    const ss_bad_id *bad = &s->check.bad_id;
+    ss_faults *faults = s->faults;
+    const char *within = bad->owner == SS_CHECK_SPAN_LINK  ? "links."
+                         : bad->owner == SS_CHECK_EXEMPLAR ? "exemplars."
+                                                           : "";
+    if (faults->n_items < SS_FIRST_FAULTS) {
+        faults->first[faults->n_items] = (ss_item_fault){row, bad->id, within, offset_of(s, bad->value.pos),
+                                                         (uint32_t)(bad->value.end - bad->value.pos)};
+    }
+    faults->n_items++;
+    faults->by_id[bad->id]++;
+    s->table->verdict[row] = SS_DROP;
+    s->check.bad_id = (ss_bad_id){0};
+}
+
+static inline void judge_row(scan *s, uint32_t row) {
+    if (__builtin_expect(s->check.bad_id.value.pos != NULL, 0)) {
+        reject_row(s, row);
+    }
 }
 
 static bool read_span_event(scan *s, ss_reader *reader, uint8_t *marks) {
@@ -142,12 +168,13 @@ static bool read_span_event(scan *s, ss_reader *reader, uint8_t *marks) {
             if (!read_body(s, &event, tag_at, &value)) {
                 return false;
             }
+            ss_check_text(&s->check, value.pos, value.end);
             if (value.end - value.pos == 9 && memcmp(value.pos, "exception", 9) == 0) {
                 *marks |= SS_MARK_EXCEPTION;
             }
             break;
         case TAG(SS_SPAN_EVENT_ATTRIBUTES, SS_WIRE_BYTES):
-            if (!ss_check_key_value(&s->check, &event, 2)) {
+            if (!ss_check_attribute(&s->check, &event, 2)) {
                 return false;
             }
             break;
@@ -178,7 +205,7 @@ static bool read_span_status(scan *s, ss_reader *reader, int32_t *code) {
                 return fail(s, tag_at, SS_ERR_MALFORMED, SS_REASON_VARINT);
             }
             *code = (int32_t)value;
-        } else if (!ss_check_skip(&s->check, &status, tag, tag_at)) {
+        } else if (!ss_check_field(&s->check, &status, tag, tag_at, SS_CHECK_STATUS, 1)) {
             return false;
         }
     }
@@ -255,8 +282,10 @@ static inline bool read_attribute(scan *s, ss_reader *reader, const uint8_t *tag
 
 /* An attribute whose tag was just read, and those that follow it directly. */
 static bool read_attributes(scan *s, ss_reader *reader, const uint8_t *tag_at, uint32_t tag, row_columns *c) {
+    s->check.unread = reader->pos;
     while (read_attribute(s, reader, tag_at, c)) {
         if (reader->pos == reader->end || *reader->pos != tag) {
+            ss_check_text(&s->check, s->check.unread, reader->pos);
             return true;
         }
         tag_at = reader->pos++;
@@ -269,6 +298,7 @@ static bool read_text(scan *s, ss_reader *reader, const uint8_t *tag_at, uint32_
     if (!read_body(s, reader, tag_at, &value)) {
         return false;
     }
+    ss_check_text(&s->check, value.pos, value.end);
     *offset = offset_of(s, value.pos);
     *length = (uint32_t)(value.end - value.pos);
     return true;
@@ -276,8 +306,8 @@ static bool read_text(scan *s, ss_reader *reader, const uint8_t *tag_at, uint32_
 
 /* Encoders write the fields of a span in the order of their numbers, ids at full length and short names: read as many
  * as come in that form without a dispatch. What is left, or is in another form, is for the caller's loop. */
-static inline void read_leading_fields(const scan *s, ss_reader *body, uint8_t *trace_id, uint8_t *span_id,
-                                       uint8_t *parent, row_columns *c) {
+static inline void read_leading_fields(scan *s, ss_reader *body, uint8_t *trace_id, uint8_t *span_id, uint8_t *parent,
+                                       row_columns *c) {
     const uint8_t *pos = body->pos;
     const uint8_t *end = body->end;
     enum { LEADING = 18 + 10 + 10 + 2 }; /* trace id, span id, parent, and the head of the name */
@@ -296,6 +326,7 @@ static inline void read_leading_fields(const scan *s, ss_reader *body, uint8_t *
     if (pos[0] == TAG(SS_SPAN_NAME, SS_WIRE_BYTES) && pos[1] < 0x80 && pos[1] + 2 + 20 <= end - pos) {
         c->name_offset = offset_of(s, pos + 2);
         c->name_length = pos[1];
+        ss_check_text(&s->check, pos + 2, pos + 2 + pos[1]);
         pos += 2 + pos[1];
         if (pos[0] == TAG(SS_SPAN_KIND, SS_WIRE_VARINT) && pos[1] < 0x80) {
             c->kind = pos[1];
@@ -334,15 +365,13 @@ static bool scan_span(scan *s, uint32_t node, const uint8_t *tag_start, ss_reade
             return false;
         }
         switch (tag) {
-        case TAG(SS_SPAN_TRACE_ID, SS_WIRE_BYTES):
-            ok = read_id(s, &body, trace_id, 16, "trace id must be 16 bytes");
-            break;
-        case TAG(SS_SPAN_SPAN_ID, SS_WIRE_BYTES): ok = read_id(s, &body, span_id, 8, "span id must be 8 bytes"); break;
+        case TAG(SS_SPAN_TRACE_ID, SS_WIRE_BYTES): ok = read_id(s, &body, trace_id, 16, SS_ID_TRACE); break;
+        case TAG(SS_SPAN_SPAN_ID, SS_WIRE_BYTES): ok = read_id(s, &body, span_id, 8, SS_ID_SPAN); break;
         case TAG(SS_SPAN_TRACE_STATE, SS_WIRE_BYTES):
             ok = read_text(s, &body, tag_at, &c.tracestate_offset, &c.tracestate_length);
             break;
         case TAG(SS_SPAN_PARENT_SPAN_ID, SS_WIRE_BYTES):
-            ok = read_id(s, &body, parent, 8, "parent span id must be 8 bytes");
+            ok = read_id(s, &body, parent, 8, SS_ID_PARENT_SPAN);
             c.parent_offset = offset_of(s, body.pos) - 8;
             break;
         case TAG(SS_SPAN_NAME, SS_WIRE_BYTES): ok = read_text(s, &body, tag_at, &c.name_offset, &c.name_length); break;
@@ -384,6 +413,7 @@ static bool scan_span(scan *s, uint32_t node, const uint8_t *tag_start, ss_reade
         }
     }
     write_row(table, row, &c);
+    judge_row(s, row);
     return true;
 }
 
@@ -421,23 +451,20 @@ static bool scan_log_record(scan *s, uint32_t node, const uint8_t *tag_start, ss
         case TAG(SS_LOG_RECORD_BODY, SS_WIRE_BYTES):
             ok = ss_check_message(&s->check, &body, SS_CHECK_ANY_VALUE, 1);
             break;
-        case TAG(SS_LOG_RECORD_ATTRIBUTES, SS_WIRE_BYTES): ok = read_attribute(s, &body, tag_at, &c); break;
+        case TAG(SS_LOG_RECORD_ATTRIBUTES, SS_WIRE_BYTES): ok = read_attributes(s, &body, tag_at, tag, &c); break;
         case TAG(SS_LOG_RECORD_FLAGS, SS_WIRE_FIXED32):
             ok = ss_read_fixed32(&body, &c.flags) || fail(s, tag_at, SS_ERR_MALFORMED, SS_REASON_END);
             break;
-        case TAG(SS_LOG_RECORD_TRACE_ID, SS_WIRE_BYTES):
-            ok = read_id(s, &body, trace_id, 16, "trace id must be 16 bytes");
-            break;
-        case TAG(SS_LOG_RECORD_SPAN_ID, SS_WIRE_BYTES):
-            ok = read_id(s, &body, span_id, 8, "span id must be 8 bytes");
-            break;
-        default: ok = ss_check_skip(&s->check, &body, tag, tag_at);
+        case TAG(SS_LOG_RECORD_TRACE_ID, SS_WIRE_BYTES): ok = read_id(s, &body, trace_id, 16, SS_ID_TRACE); break;
+        case TAG(SS_LOG_RECORD_SPAN_ID, SS_WIRE_BYTES): ok = read_id(s, &body, span_id, 8, SS_ID_SPAN); break;
+        default: ok = ss_check_field(&s->check, &body, tag, tag_at, SS_CHECK_LOG_RECORD, 1);
         }
         if (!ok) {
             return false;
         }
     }
     write_row(table, row, &c);
+    judge_row(s, row);
     return true;
 }
 
@@ -486,7 +513,7 @@ static bool scan_data_point(scan *s, uint32_t node, const point_shape *shape, co
             return false;
         }
         if (tag == TAG(shape->attributes_field, SS_WIRE_BYTES)) {
-            ok = read_attribute(s, &body, tag_at, &c);
+            ok = read_attributes(s, &body, tag_at, tag, &c);
         } else if (tag == TAG(SS_NUMBER_DATA_POINT_START_TIME_UNIX_NANO, SS_WIRE_FIXED64)) {
             ok = ss_read_fixed64(&body, &c.start) || fail(s, tag_at, SS_ERR_MALFORMED, SS_REASON_END);
         } else if (tag == TAG(SS_NUMBER_DATA_POINT_TIME_UNIX_NANO, SS_WIRE_FIXED64)) {
@@ -502,6 +529,7 @@ static bool scan_data_point(scan *s, uint32_t node, const point_shape *shape, co
         }
     }
     write_row(table, row, &c);
+    judge_row(s, row);
     return true;
 }
 
@@ -659,14 +687,20 @@ static bool scan_container(scan *s, uint32_t parent, uint32_t level, const uint8
     return true;
 }
 
-ss_status ss_scan(ss_signal signal, const uint8_t *bytes, size_t length, ss_table *table, ss_error *error) {
+static ss_status scan_request(ss_signal signal, const uint8_t *bytes, size_t length, bool checks_texts, ss_table *table,
+                              ss_faults *faults, ss_error *error) {
     if ((unsigned)signal >= SS_N_SIGNALS || length > INT32_MAX) {
         *error = (ss_error){SS_ERR_ARGUMENT, 0, "signal or length out of range"};
         return SS_ERR_ARGUMENT;
     }
     bytes = length ? bytes : (const uint8_t *)""; /* an empty buffer may have no memory */
     ss_table_begin(table, signal, bytes, length);
-    scan s = {.table = table, .bytes = bytes, .resource_index = SS_NO_INDEX, .scope_index = SS_NO_INDEX};
+    scan s = {.table = table,
+              .faults = faults,
+              .bytes = bytes,
+              .check = {.judges_items = faults != NULL, .checks_texts = checks_texts},
+              .resource_index = SS_NO_INDEX,
+              .scope_index = SS_NO_INDEX};
     if (!scan_container(&s, SS_NO_INDEX, 0, bytes, bytes, (ss_reader){bytes, bytes + length})) {
         *error = (ss_error){s.check.code, (uint64_t)(s.check.pos - bytes), s.check.reason};
         table->n_rows = 0;
@@ -674,5 +708,19 @@ ss_status ss_scan(ss_signal signal, const uint8_t *bytes, size_t length, ss_tabl
         return s.check.code;
     }
     table->n_kept = table->n_rows;
+    if (faults) {
+        table->n_kept -= faults->n_items;
+        faults->has_bad_text = s.check.has_bad_text;
+    }
     return SS_OK;
+}
+
+ss_status ss_scan(ss_signal signal, const uint8_t *bytes, size_t length, ss_table *table, ss_error *error) {
+    return scan_request(signal, bytes, length, false, table, NULL, error);
+}
+
+ss_status ss_scan_items(ss_signal signal, const uint8_t *bytes, size_t length, bool checks_texts, ss_table *table,
+                        ss_faults *faults, ss_error *error) {
+    *faults = (ss_faults){0};
+    return scan_request(signal, bytes, length, checks_texts, table, faults, error);
 }

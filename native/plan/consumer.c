@@ -28,7 +28,7 @@ ss_status ss_view_scan(ss_signal signal, const uint8_t *bytes, size_t length, ss
     if (ss_scan(signal, bytes, length, table, &error) != SS_OK) {
         return ss_view_reject(verdict, signal, &error);
     }
-    *view = (ss_view){signal, bytes, length, table->n_rows, table, false};
+    *view = (ss_view){.signal = signal, .bytes = bytes, .length = length, .n_items = table->n_rows, .table = table};
     return SS_OK;
 }
 
@@ -54,6 +54,7 @@ ss_status ss_view_settle(ss_worker *worker, const ss_view *view, ss_view *settle
     }
     ss_status status = ss_view_scan(view->signal, bytes, length, (*frame)->table, settled, verdict);
     settled->is_retried = view->is_retried;
+    settled->promise = view->promise;
     return status;
 }
 

@@ -2,6 +2,7 @@
 #ifndef SS_CONSUMER_H
 #define SS_CONSUMER_H
 
+#include "plan/promise.h"
 #include "plan/runtime.h"
 #include "spansieve.h"
 
@@ -14,9 +15,10 @@ typedef struct ss_view {
     ss_signal signal;
     const uint8_t *bytes; /* borrowed */
     size_t length;
-    uint64_t n_items; /* rows kept, at least 1 */
-    ss_table *table;  /* NULL: not scanned */
-    bool is_retried;  /* the one who hands it over keeps it, tries again, and counts what it gives up */
+    uint64_t n_items;         /* rows kept, at least 1 */
+    ss_table *table;          /* NULL: not scanned */
+    bool is_retried;          /* the one who hands it over keeps it, tries again, and counts what it gives up */
+    ss_promise_slot *promise; /* of the client that waits for the outcome; NULL: none does */
 } ss_view;
 
 typedef struct ss_consumer_vtable {

@@ -348,7 +348,11 @@ static void count_sent(ss_batch_stats *stats, uint64_t n_items) {
 static void pass_on(batch *self) {
     gathered *full = self->ready;
     pthread_mutex_unlock(&self->lock);
-    ss_view view = {self->consumer.signal, full->bytes.data, full->bytes.length, full->n_items, NULL, true};
+    ss_view view = {.signal = self->consumer.signal,
+                    .bytes = full->bytes.data,
+                    .length = full->bytes.length,
+                    .n_items = full->n_items,
+                    .is_retried = true};
     uint64_t failed = 0;
     for (size_t i = 0; i < self->n_outputs; i++) {
         uint64_t pause_ns = RETRY_FIRST_NS;

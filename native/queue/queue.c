@@ -23,7 +23,8 @@ struct entry {
     ss_encoding encoding;
     size_t original_length;
     uint64_t n_items;
-    uint64_t size; /* in sizer units */
+    uint64_t size;       /* in sizer units */
+    ss_promise *promise; /* of the client that waits; NULL: none does */
     entry *next;
 };
 
@@ -42,6 +43,8 @@ typedef struct queue {
     ss_queue_sizer sizer;
     uint64_t capacity;
     bool block_on_overflow;
+    bool holds_answers;
+    bool takes_all;
     pthread_mutex_t lock;  /* guards what follows */
     pthread_cond_t filled; /* for poppers */
     pthread_cond_t freed;  /* for blocked pushers */
@@ -65,13 +68,16 @@ static uint64_t size_of(const queue *self, const ss_view *view) {
 }
 
 /* Wait for room, or refuse. Called with the lock. */
-static ss_status find_room(queue *self, uint64_t size, ss_verdict *verdict) {
+static ss_status find_room(queue *self, uint64_t size, bool is_awaited, ss_verdict *verdict) {
+    if (self->takes_all && is_awaited && !self->is_closed) {
+        return SS_OK;
+    }
     if (size > self->capacity) {
         return ss_reject(verdict, SS_ERR_LIMIT, SS_CODE_INTERNAL, "element size too large");
     }
     struct timespec deadline = ss_clock_timespec(ss_clock_deadline(self->block_on_overflow ? BLOCK_MAX_NS : 0));
     int timed_out = !self->block_on_overflow;
-    while (!self->is_closed && size > self->capacity - self->stats.size) {
+    while (!self->is_closed && (self->stats.size > self->capacity || size > self->capacity - self->stats.size)) {
         if (timed_out) {
             return ss_refuse(verdict, "sending queue is full", REFUSAL_RETRY_MS);
         }
@@ -175,11 +181,20 @@ static void free_place(queue *self, const entry *gone) {
     pthread_cond_broadcast(&self->freed);
 }
 
+static void answer(entry *answered, const ss_verdict *verdict) {
+    if (answered->promise) {
+        ss_promise_tell(answered->promise, verdict);
+        answered->promise = NULL;
+    }
+}
+
 static ss_status queue_consume(ss_consumer *consumer, ss_worker *worker, const ss_view *view, ss_verdict *verdict) {
     (void)worker;
     queue *self = (queue *)consumer;
     entry *added = calloc(1, sizeof *added);
-    if (!added) {
+    bool is_awaited = self->holds_answers && view->promise;
+    if (!added || (is_awaited && !(added->promise = ss_promise_join(view->promise)))) {
+        free(added);
         return ss_refuse(verdict, "out of memory", REFUSAL_RETRY_MS);
     }
     added->n_items = view->n_items;
@@ -187,7 +202,7 @@ static ss_status queue_consume(ss_consumer *consumer, ss_worker *worker, const s
     pthread_mutex_lock(&self->lock);
     added->encoding = self->encoding;
     int level = self->level;
-    ss_status status = find_room(self, added->size, verdict);
+    ss_status status = find_room(self, added->size, is_awaited, verdict);
     if (status == SS_OK) {
         reserve(self, added);
     } else {
@@ -196,6 +211,7 @@ static ss_status queue_consume(ss_consumer *consumer, ss_worker *worker, const s
     }
     pthread_mutex_unlock(&self->lock);
     if (status != SS_OK) {
+        answer(added, verdict);
         free(added);
         return status;
     }
@@ -216,10 +232,11 @@ static ss_status queue_consume(ss_consumer *consumer, ss_worker *worker, const s
     }
     pthread_mutex_unlock(&self->lock);
     if (status != SS_OK) {
+        status = ss_refuse(verdict, "out of memory", REFUSAL_RETRY_MS);
+        answer(added, verdict);
         free_entry(self, added);
-        return ss_refuse(verdict, "out of memory", REFUSAL_RETRY_MS);
     }
-    return SS_OK;
+    return status;
 }
 
 ss_status ss_queue_set_compression(ss_consumer *consumer, ss_encoding encoding, int level) {
@@ -267,9 +284,26 @@ ss_status ss_queue_pop(ss_consumer *consumer, uint64_t timeout_ns, ss_queue_item
     return status;
 }
 
+/* A client that has not been answered by now is to come again: nobody knows what became of its request. */
 static void forget(queue *self, entry *gone) {
+    ss_verdict verdict = {0};
+    ss_refuse(&verdict, "collector is shutting down", REFUSAL_RETRY_MS);
+    answer(gone, &verdict);
     ss_runtime_account(self->runtime, -(int64_t)gone->bytes.length);
     free_entry(self, gone);
+}
+
+void ss_queue_hold_answers(ss_consumer *consumer, bool takes_all) {
+    queue *self = (queue *)consumer;
+    self->holds_answers = true;
+    self->takes_all = takes_all;
+}
+
+void ss_queue_answer(ss_consumer *consumer, ss_queue_item *item, const ss_verdict *verdict) {
+    (void)consumer;
+    if (item->handle) {
+        answer(item->handle, verdict);
+    }
 }
 
 void ss_queue_done(ss_consumer *consumer, ss_queue_item *item) {

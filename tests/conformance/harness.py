@@ -15,33 +15,9 @@ from collector.native.runtime import Runtime, Worker
 from collector.receivers import otlp
 from collector.service.listeners import Listeners
 from collector.telemetry.logs import Log
+from tests.support.timer import Timer
 
 Address = tuple[str, int]
-
-
-class ManualLoop:
-    """The main thread's loop, which calls back when the test says."""
-
-    def __init__(self) -> None:
-        self._callbacks: list[Callable[[], None]] = []
-
-    def every(self, period_s: float, callback: Callable[[], None]) -> Self:
-        """Keep callback."""
-        self._callbacks.append(callback)
-        return self
-
-    def on_readable(self, fd: int, callback: Callable[[], None]) -> Self:
-        """Keep nothing: no test needs it."""
-        return self
-
-    def cancel(self) -> None:
-        """Call back no more."""
-        self._callbacks.clear()
-
-    def turn(self) -> None:
-        """Call back all."""
-        for callback in self._callbacks:
-            callback()
 
 
 class Sink:
@@ -69,12 +45,12 @@ class Collector:
         grpc: Mapping[str, Any] | None = None,
         http: Mapping[str, Any] | None = None,
         consumers: Callable[[Runtime], Mapping[Signal, Consumer]] | None = None,
-        event_loops: int = 1,
         component_id: str = "otlp",
         clock: Callable[[], float] = time.monotonic,
+        **keys: Any,
     ) -> None:
         self.runtime = Runtime()
-        self.loop = ManualLoop()
+        self.timer = Timer()
         self.sinks: dict[Signal, Sink] = {}
         if consumers is None:
             self.sinks = {signal: Sink(self.runtime, signal) for signal in Signal}
@@ -89,7 +65,7 @@ class Collector:
                 http=otlp.Http(**{"endpoint": "127.0.0.1:0", **(http or {})}),
             ),
             transport=otlp.TransportName(transport),
-            event_loops=event_loops,
+            **keys,
         )
         settings = Settings(
             id=ComponentID.parse(component_id),
@@ -97,7 +73,7 @@ class Collector:
             runtime=self.runtime,
             log=log,
             clock=clock,
-            loop=self.loop,
+            loop=self.timer,
             listeners=self.sockets,
         )
         self.receiver = otlp.factory.create(config, settings)
@@ -133,13 +109,12 @@ class Collector:
         return self.sinks[signal].take()
 
     def metrics(self) -> dict[tuple[str, str, str], float]:
-        """Return the receiver's samples by (name, transport, signal)."""
-        values = {}
+        """Return the receiver's samples by (name, transport, signal); those of several reasons add up."""
+        values: dict[tuple[str, str, str], float] = {}
         for sample in self.receiver.samples():
             labels = dict(sample.labels)
-            values[sample.instrument.name, labels.get("transport", ""), labels.get("otel_signal", "")] = (
-                sample.value
-            )
+            key = sample.instrument.name, labels.get("transport", ""), labels.get("otel_signal", "")
+            values[key] = values.get(key, 0) + sample.value
         return values
 
 

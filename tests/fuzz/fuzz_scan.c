@@ -1,7 +1,9 @@
-/* Any bytes as a request: scanned in bounds, and what is emitted of them scans again to the rows that were kept. */
+/* Any bytes as a request: scanned in bounds, and what is emitted of them scans again to the rows that were kept. Items
+ * with a bad id are left out alone, and texts that are not UTF-8 are repaired. */
 #include <stdlib.h>
 #include <string.h>
 
+#include "otlp/faults.h"
 #include "otlp/table.h"
 #include "spansieve.h"
 
@@ -67,6 +69,34 @@ static uint32_t emit_and_scan(ss_table *table, uint32_t first, uint32_t end, ss_
     return rows;
 }
 
+/* What a receiver does: the rows without a bad id are valid, and after the repair all texts are. */
+static void judge(ss_signal signal, const uint8_t *bytes, size_t size, ss_table *table, ss_table *again) {
+    ss_error error;
+    ss_faults faults;
+    char text[100];
+    uint64_t n_texts;
+    bool is_valid = ss_scan(signal, bytes, size, table, &error) == SS_OK;
+    const uint32_t n_rows = table->n_rows;
+    if (ss_scan_items(signal, bytes, size, true, table, &faults, &error) != SS_OK) {
+        require(!is_valid && error.offset <= size && error.reason);
+        return;
+    }
+    require(is_valid == !faults.n_items && (!is_valid || table->n_rows == n_rows));
+    require(faults.n_items == faults.by_id[SS_ID_TRACE] + faults.by_id[SS_ID_SPAN] + faults.by_id[SS_ID_PARENT_SPAN]);
+    require(table->n_kept == table->n_rows - faults.n_items);
+    ss_faults_describe(&faults, table, size % 2 ? SS_PAYLOAD_JSON : SS_PAYLOAD_PROTOBUF, text, sizeof text);
+    require((strnlen(text, sizeof text) < sizeof text) && !faults.n_items == !text[0]);
+    require(emit_and_scan(table, 0, table->n_rows, again) == table->n_kept);
+
+    ss_faults after;
+    ss_buffer repaired = {0};
+    require(ss_repair_texts(signal, bytes, size, &repaired, &n_texts) == SS_OK);
+    require(faults.has_bad_text == (n_texts > 0));
+    require(ss_scan_items(signal, repaired.data, repaired.length, true, again, &after, &error) == SS_OK);
+    require(!after.has_bad_text && after.n_items == faults.n_items && again->n_rows == table->n_rows);
+    ss_buffer_free(&repaired);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size < 2) {
         return 0;
@@ -80,6 +110,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     ss_error error;
     require(bytes && table && again);
     memcpy(bytes, data + 2, size - 2);
+    judge(signal, bytes, size - 2, table, again);
     if (ss_scan(signal, bytes, size - 2, table, &error) == SS_OK) {
         uint32_t n = table->n_rows;
         require(emit_and_scan(table, 0, n, again) == n);

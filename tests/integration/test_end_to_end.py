@@ -24,7 +24,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
 from deploy.demo.backend import Server
 from deploy.demo.json_exporters import JsonSpans
 from deploy.demo.processes import ROOT
-from tests.conformance.peers import GrpcPeer, call_headers, grpc_frame
+from tests.conformance.peers import GrpcPeer, HttpPeer, call_headers, grpc_frame, http_request
 from tests.integration.harness import (
     EXPORT,
     WAIT_S,
@@ -39,6 +39,7 @@ from tests.integration.harness import (
     wait_for,
     write,
 )
+from tests.support import otlp
 
 START_MS = 5000.0  # generous: on an idle machine it is under 150
 
@@ -67,6 +68,31 @@ def test_sigterm_drains_batch_and_queue(tmp_path: Path, backend: Server) -> None
         assert [] == arrived(backend)
         assert 0 == spansieve.stop()
         assert client.sent == arrived(backend)
+
+
+def test_sigterm_refuses_new_connections_while_it_drains(tmp_path: Path, backend: Server) -> None:
+    """A request that has begun is answered; who connects meanwhile is told at once, not left to wait for nobody."""
+    body = otlp.traces(otlp.span()).SerializeToString()
+    request = http_request("/v1/traces", body, [("Content-Type", "application/x-protobuf")])
+    with start(tmp_path / "config.yaml", make_config(port_of(backend))) as spansieve:
+        host, port = spansieve.http.split(":")
+        with HttpPeer((host, int(port))) as peer:
+            peer.send(request[:-1])
+            spansieve.send(signal.SIGTERM)
+            wait_for(lambda: not (_takes_connections(spansieve.http) or _takes_connections(spansieve.grpc)))
+            peer.send(request[-1:])
+            assert 200 == peer.answer().status
+        assert 0 == spansieve.wait()
+        assert 1 == len(arrived(backend))
+
+
+def _takes_connections(address: str) -> bool:
+    host, port = address.split(":")
+    try:
+        socket.create_connection((host, int(port)), WAIT_S).close()
+    except ConnectionRefusedError:
+        return False
+    return True
 
 
 def test_sigterm_answers_probes_with_503_and_ends_in_time(tmp_path: Path) -> None:

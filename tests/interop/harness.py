@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from signal import SIGHUP, SIGSTOP
 from typing import Any, NamedTuple, Self
 
 import yaml
@@ -93,11 +94,13 @@ def to_sink(ports: Ports, path: str = "", **keys: Any) -> dict[str, Any]:
 class Process:
     """One of the two, running."""
 
-    def __init__(self, side: str, config: Config, sink: int, folder: Path) -> None:
+    def __init__(
+        self, side: str, config: Config, sink: int, folder: Path, ports: Ports | None = None
+    ) -> None:
         self._path = folder / f"{side}.yaml"
         self.log: list[str] = []
         for attempt in range(_STARTS):
-            self._ports = Ports.find(sink)
+            self._ports = ports or Ports.find(sink)
             self._path.write_text(yaml.safe_dump(config(self._ports)))
             if self._start(SIDES[side]):
                 return
@@ -121,6 +124,24 @@ class Process:
         """Where HTTP is served."""
         return "127.0.0.1", self._ports.http
 
+    def kill(self) -> None:
+        """End it on the spot."""
+        self._process.kill()
+        self.stop()
+
+    def suspend(self) -> None:
+        """Let it do nothing from now on: what is sent to it stays unread."""
+        self._process.send_signal(SIGSTOP)
+
+    def terminate(self) -> None:
+        """Ask it to end, and do not wait."""
+        self._process.terminate()
+
+    def reload(self, config: Config) -> None:
+        """Give it another configuration and tell it, and do not wait."""
+        self._path.write_text(yaml.safe_dump(config(self._ports)))
+        self._process.send_signal(SIGHUP)
+
     def stop(self) -> None:
         """Let it send what it holds, and end it; safe twice."""
         if self._process.poll() is None:
@@ -135,13 +156,16 @@ class Process:
 
     def samples(self, pattern: str = "") -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
         """Return the samples of its metrics page whose name matches pattern, by name and sorted labels."""
-        page = get(f"127.0.0.1:{self._ports.metrics}", "/metrics")
         return {
-            (sample.name.removesuffix("_total"), tuple(sorted(sample.labels.items()))): sample.value
-            for family in text_string_to_metric_families(page)
+            (name, tuple(sorted(sample.labels.items()))): sample.value
+            for family in text_string_to_metric_families(self.page())
             for sample in family.samples
-            if re.search(pattern, sample.name)
+            if re.search(pattern, name := sample.name.removesuffix("_total"))
         }
+
+    def page(self) -> str:
+        """Return its metrics page."""
+        return get(f"127.0.0.1:{self._ports.metrics}", "/metrics")
 
     def _start(self, command: Sequence[str]) -> bool:
         self.log = []
@@ -173,8 +197,21 @@ class Process:
         has_started.set()
 
 
+class Answer(NamedTuple):
+    """What a sink says to a request; only what it answers with success it keeps."""
+
+    status: int = 200
+    body: bytes = b""
+
+
 class Sink(http.server.ThreadingHTTPServer):
-    """An OTLP/HTTP backend that keeps the requests it is sent, by path."""
+    """An OTLP/HTTP backend that keeps the requests it is sent, by path.
+
+    Attributes:
+        scripts: what it answers under a path, in turn; the last for good. A path without one is answered with success.
+        gates: a request under such a path is not answered before its event is set.
+        waiting: how many requests have come to a gate.
+    """
 
     daemon_threads = True
     request_queue_size = 512
@@ -182,6 +219,9 @@ class Sink(http.server.ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _SinkHandler)
         self.requests: dict[str, list[bytes]] = {}
+        self.scripts: dict[str, list[Answer]] = {}
+        self.gates: dict[str, threading.Event] = {}
+        self.waiting: dict[str, int] = {}
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.01})
         self._thread.start()
@@ -194,15 +234,30 @@ class Sink(http.server.ThreadingHTTPServer):
         self._thread.join()
         self.server_close()
 
-    def take(self, path: str, body: bytes) -> None:
-        """Keep a request."""
+    def take(self, path: str, body: bytes) -> Answer:
+        """Keep a request if the answer, which is returned, is a success."""
+        if gate := self.gates.get(path):
+            with self._lock:
+                self.waiting[path] = self.waiting.get(path, 0) + 1
+            gate.wait(_STOP_S)
         with self._lock:
-            self.requests.setdefault(path, []).append(body)
+            script = self.scripts.get(path, [Answer()])
+            answer = script.pop(0) if len(script) > 1 else script[0]
+            if answer.status == 200:
+                self.requests.setdefault(path, []).append(body)
+        return answer
+
+    def close_gate(self, path: str) -> threading.Event:
+        """Let requests to path wait for their answer until the event that is returned is set."""
+        return self.gates.setdefault(path, threading.Event())
 
     def received(self, path: str) -> list[bytes]:
         """Return the requests so far for path, in their order."""
         with self._lock:
             return list(self.requests.get(path, ()))
+
+    def handle_error(self, *_: object) -> None:
+        """Say nothing: a process that ends leaves requests behind."""
 
 
 class _SinkHandler(http.server.BaseHTTPRequestHandler):
@@ -212,11 +267,12 @@ class _SinkHandler(http.server.BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
         assert isinstance(self.server, Sink)
-        self.server.take(self.path, body)
-        self.send_response(200)
+        answer = self.server.take(self.path, body)
+        self.send_response(answer.status)
         self.send_header("Content-Type", "application/x-protobuf")
-        self.send_header("Content-Length", "0")
+        self.send_header("Content-Length", str(len(answer.body)))
         self.end_headers()
+        self.wfile.write(answer.body)
 
     def log_message(self, format: str, *arguments: object) -> None:
         """Say nothing."""

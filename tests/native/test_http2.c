@@ -569,6 +569,20 @@ static void test_drain(void) {
     client_free(c);
 }
 
+static void test_drain_takes_the_request_of_a_connection_that_has_just_begun(void) {
+    client *c = client_new();
+    uint8_t *body = frame_message(0, "0123456789", 10);
+    CHECK(c->server.connection->protocol->drain(c->server.connection)); /* before the preface has arrived */
+    (void)c->server.connection->protocol->produce(c->server.connection);
+    call *k = start_call(c, &(options){0}, body, 15);
+    exchange(c);
+    check_success(k);
+    CHECK_EQUAL(NGHTTP2_NO_ERROR, c->goaway_code);
+    CHECK(!c->server.is_open);
+    free(body);
+    client_free(c);
+}
+
 static void test_drain_does_not_wait_for_a_silent_peer(void) {
     client *c = client_new();
     exchange(c);
@@ -1138,6 +1152,7 @@ int main(void) {
     test_reset_mid_body();
     test_response_waits_for_the_window();
     test_drain();
+    test_drain_takes_the_request_of_a_connection_that_has_just_begun();
     test_drain_does_not_wait_for_a_silent_peer();
     test_timeouts();
     test_idle_connection_ends();

@@ -33,7 +33,7 @@ static void test_receiver_routes_and_counts(void) {
     ss_error error;
     ss_runtime *runtime = ss_runtime_new();
     ss_worker *worker = ss_worker_new(runtime);
-    ss_receiver *receiver = ss_receiver_new(runtime);
+    ss_receiver *receiver = ss_receiver_new(runtime, SS_INVALID_REJECT_ITEM);
     ss_consumer *queue = ss_queue_new(runtime, SS_SIGNAL_TRACES, SS_SIZER_ITEMS, 5, false, &error);
     ss_buffer three = make_request(3);
     ss_buffer bad = {(uint8_t *)"\x0a\x05zz", 4, 0};
@@ -309,7 +309,7 @@ static void test_reload_under_load(void) {
     ss_error error;
     ss_buffer request = make_request(7);
     load shared = {.runtime = ss_runtime_new(), .request = &request};
-    shared.receiver = ss_receiver_new(shared.runtime);
+    shared.receiver = ss_receiver_new(shared.runtime, SS_INVALID_REJECT_ITEM);
     const ss_batch_config config = {1000000, 100, 100, 4000};
     ss_consumer *discard = ss_discard_new(SS_SIGNAL_TRACES);
     const uint8_t rules[] = {SS_SIGN_NAME};

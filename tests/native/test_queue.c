@@ -120,7 +120,8 @@ static void test_rows_are_compressed_as_they_are_kept(void) {
         table->n_kept--;
     }
     CHECK_EQUAL(SS_OK, ss_emit(table, 0, 20, &kept));
-    ss_view view = {SS_SIGNAL_TRACES, request.data, request.length, 10, table, false};
+    ss_view view = {
+        .signal = SS_SIGNAL_TRACES, .bytes = request.data, .length = request.length, .n_items = 10, .table = table};
     ss_verdict verdict;
     CHECK_EQUAL(SS_OK, ss_consume(s.queue, s.worker, &view, &verdict));
     ss_queue_stats stats;

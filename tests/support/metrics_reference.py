@@ -99,6 +99,8 @@ def _operate(metric: Any, each: Transform, operation: Operation, all_match: bool
                     _update_label(point, operation)
                 elif kind in ("gauge", "sum") and point.WhichOneof("value") and not point.flags & 1:
                     _change_number(point, operation)
+                elif kind.endswith("histogram") and action == "experimental_scale_value":
+                    _scale_histogram(kind, point, operation.experimental_scale)
         return
     if not all_match:
         return
@@ -151,6 +153,38 @@ def _change_number(point: Any, operation: Operation) -> None:
         point.as_int = _to_int(float(point.as_int) * operation.experimental_scale)
     else:
         point.as_double *= operation.experimental_scale
+
+
+def _scale_histogram(kind: str, point: Any, factor: float) -> None:
+    if factor < 0 or point.flags & 1:
+        return
+    if kind == "exponential_histogram":
+        sides = [side for side in (point.positive, point.negative) if side.bucket_counts]
+        offsets = [_scaled_offset(point.scale, side.offset, factor) for side in sides]
+        if any(not -(2**31) <= offset < 2**31 for offset in offsets):
+            return
+        for side, offset in zip(sides, offsets, strict=True):
+            side.offset = offset
+        point.zero_threshold *= factor
+    else:
+        bounds = [bound * factor for bound in point.explicit_bounds]
+        del point.explicit_bounds[:]
+        point.explicit_bounds.extend(bounds)
+    for field in ("sum", "min", "max"):
+        if point.HasField(field):
+            setattr(point, field, getattr(point, field) * factor)
+    for exemplar in point.exemplars:
+        if exemplar.WhichOneof("value") == "as_int":
+            exemplar.as_int = _to_int(float(exemplar.as_int) * factor)
+        elif exemplar.WhichOneof("value") == "as_double":
+            exemplar.as_double *= factor
+
+
+def _scaled_offset(scale: int, offset: int, factor: float) -> int:
+    """Return the bucket in which the middle of the bucket at offset comes to lie."""
+    width = 2.0**-scale
+    middle = math.log1p(math.expm1(width * math.log(2)) / 2) / math.log(2)
+    return offset + math.ceil((middle + math.log2(factor)) / width) - 1
 
 
 def _aggregate(metric: Any, operation: Operation) -> None:

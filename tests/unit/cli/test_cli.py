@@ -143,12 +143,42 @@ class TestRun:
         service: list[Document],
         capsys: pytest.CaptureFixture[str],
     ) -> None:
-        """A command line made for the Collector works."""
-        assert main(monkeypatch, "--config", good, "--feature-gates=a,-b") == 7
+        """A command line made for the Collector works; what would be different there is told."""
+        gates = "--feature-gates=+service.profilesSupport,-service.AllowNoPipelines,"
+        assert main(monkeypatch, "--config", good, gates) == 7
         assert (
             capsys.readouterr().err
-            == "Warning: spansieve has no feature gates: a,-b accepted without effect\n"
+            == 'Warning: feature gate "service.profilesSupport" has no effect in spansieve\n'
         )
+
+    @pytest.mark.parametrize("command", [[], ["validate"], ["print-config"]])
+    @pytest.mark.parametrize(
+        ("gate", "problem"),
+        [
+            ("nope", 'no such feature gate "nope". valid gates: [confmap.'),
+            ("service.AlowNoPipelines", "did you mean 'service.AllowNoPipelines'?"),
+            (
+                "-pkg.confighttp.PrioritizeNewKeepalive",
+                'feature gate "pkg.confighttp.PrioritizeNewKeepalive" is stable, can not be disabled',
+            ),
+        ],
+    )
+    def test_unknown_feature_gates_are_refused(
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        good: str,
+        service: list[Document],
+        capsys: pytest.CaptureFixture[str],
+        command: list[str],
+        gate: str,
+        problem: str,
+    ) -> None:
+        """By every command, with what is valid."""
+        assert main(monkeypatch, *command, "--config", good, f"--feature-gates={gate}") == 1
+        said = capsys.readouterr().err
+        assert said.startswith(f'Error: invalid argument "{gate}" for "--feature-gates" flag: ')
+        assert problem in said
+        assert service == []
 
     @pytest.mark.parametrize("arguments", [[], ["--set", "a=1"], ["validate"], ["print-config"]])
     def test_no_configuration_is_an_error(
@@ -211,12 +241,14 @@ class TestPrintConfig:
     def test_secrets_are_hidden_unless_asked_for(
         self, good: str, capsys: pytest.CaptureFixture[str], command: str
     ) -> None:
-        """Merged and expanded; redacted by default."""
+        """Merged and expanded, with defaults; redacted by default."""
         assert invoke([command, "--config", good]) == 0
         printed = yaml.safe_load(capsys.readouterr().out)
         assert printed["exporters"]["otlp_http"] == {
             "endpoint": "http://b",
             "headers": {"token": "[REDACTED]"},
+            "compression": "gzip",
+            "queue_size": 1000,
         }
         assert invoke([command, "--config", good, "--mode", "unredacted", "--format", "json"]) == 0
         printed = json.loads(capsys.readouterr().out)
@@ -268,7 +300,33 @@ class TestComponents:
         assert listing["processors"][1]["stability"] == {"traces": "Alpha"}
         assert listing["connectors"][0]["stability"]["traces-to-traces"] == "Beta"
         assert listing["extensions"][0]["stability"] == {"extension": "Beta"}
-        assert [provider["scheme"] for provider in listing["providers"]] == ["env", "file", "yaml"]
+        assert [provider["scheme"] for provider in listing["providers"]] == [
+            "env",
+            "file",
+            "http",
+            "https",
+            "yaml",
+        ]
+
+
+class TestFeatureGates:
+    """`spansieve featuregate`."""
+
+    def test_all_are_listed(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """A table with a line each."""
+        assert invoke(["featuregate"]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert lines[0].split() == ["ID", "Enabled", "Stage", "Description"]
+        assert lines[1].split()[:3] == ["confmap.enableMergeAppendOption", "false", "Alpha"]
+
+    def test_one_is_described(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """By its id; an unknown one is an error."""
+        assert invoke(["featuregate", "service.AllowNoPipelines"]) == 0
+        assert capsys.readouterr().out.startswith(
+            "Feature: service.AllowNoPipelines\nEnabled: false\nStage: Alpha\n"
+        )
+        assert invoke(["featuregate", "nope"]) == 1
+        assert capsys.readouterr().err == 'Error: feature "nope" not found\n'
 
 
 @pytest.mark.parametrize(

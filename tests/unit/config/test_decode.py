@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from collector.config.decode import decode
 from collector.config.expand import UNKNOWN, Expanded
-from collector.config.fields import Duration, Secret, option, section
+from collector.config.fields import Duration, Reference, Secret, option, section, unserved
 from collector.config.values import format_duration
 from collector.errors import ConfigError
 from collector.lean import fields
@@ -57,6 +57,9 @@ class Config:
     named: dict[str, Inner] = option(factory=dict, doc="Named sections.")
     from_: str = option("", doc="A key that is a word of Python.")
     anything: Any = option(None, doc="Unchecked.")
+    level: str = option("info", doc="Level.", choices=("info", "warn"), synonyms={"warning": "warn"})
+    ids: tuple[Reference, ...] = option((), doc="Ids.")
+    proxy: Any = unserved("go without")
 
     def problems(self) -> Iterator[tuple[str, str]]:
         """Yield a rule across fields."""
@@ -110,6 +113,14 @@ def problems_of(value: Any, config_class: type[Any] = Config) -> list[str]:
         ({"words": Expanded(["a", Expanded(1, "01")], "")}, "words", ("a", "01")),
         ({"sections": [{"size": 2}, None]}, "sections", (Inner(size=2), Inner())),
         ({"named": {"x": None}}, "named", {"x": Inner()}),
+        (
+            {"headers": [{"name": "a", "value": Expanded(1, "01")}, {"name": "b"}]},
+            "headers",
+            {"a": "01", "b": ""},
+        ),
+        ({"level": "WARNING"}, "level", "warn"),
+        ({"ids": ["a"]}, "ids", (Reference("a"),)),
+        ({"proxy": ""}, "proxy", None),
         ({"from": "here"}, "from_", "here"),
         ({"anything": {"a": Expanded(1, "1")}}, "anything", {"a": 1}),
     ],
@@ -172,11 +183,16 @@ def test_null_means_the_defaults(value: Any) -> None:
         ({"timeout": {}}, "p::timeout: expected a duration such as '200ms', got a map"),
         ({"inner": "x"}, "p::inner: expected a map, got 'x'"),
         ({"inner": {"size": 11}}, "p::inner::size: expected at most 10 MiB, got 11"),
+        ({"proxy": "x"}, "p::proxy: not supported yet; go without"),
+        ({"ids": "a,b"}, "p::ids: expected a list, got 'a,b'"),
+        ({"headers": [{"name": "a"}, {"name": "a"}]}, "p::headers::1: duplicate name 'a'"),
+        ({"headers": [{"name": 5}]}, "p::headers::0::name: expected text, got 5; put it in quotes"),
+        ({"count": 2**63}, f"p::count: expected at most {2**63 - 1}, got {2**63}"),
         ({"words": {"a": 1}}, "p::words: expected a list, got a map"),
         ({"words": ["a", None]}, "p::words::1: expected text, got null"),
         ({"numbers": "1,2"}, "p::numbers: expected a list, got '1,2'"),
         ({"numbers": [1, 0]}, "p::numbers::1: expected at least 1, got 0"),
-        ({"headers": ["a"]}, "p::headers: expected a map, got a list"),
+        ({"headers": ["a"]}, "p::headers::0: expected a map with the keys 'name' and 'value'"),
         ({"sections": [{"size": "x"}]}, "p::sections::0::size: expected a whole number, got 'x'"),
         ({"named": {"x": {"size": 0}}}, "p::named::x::size: expected at least 1 MiB, got 0"),
         ({"text": ["x" * 100]}, "p::text: expected text, got a list"),

@@ -132,7 +132,7 @@ def test_unset_variable_warns_once() -> None:
         ("${env:MANY}", "too many recursive expansions"),
         ("${1}", 'environment variable "1" has invalid name: must match regex ^[a-zA-Z_][a-zA-Z0-9_]*$'),
         ("${}", 'environment variable "" has invalid name: must match regex ^[a-zA-Z_][a-zA-Z0-9_]*$'),
-        ("${s3:x}", 'scheme "s3" is not supported for uri "s3:x"'),
+        ("${s3:x}", 'scheme "s3" is not supported for uri "s3:x"; known: env, file, http, https, yaml'),
         ("${file:/nowhere}", "cannot read '/nowhere': no such file or directory"),
     ],
 )

@@ -143,7 +143,7 @@ def test_problems_of_all_sections_are_told_in_one_run(tmp_path: Path) -> None:
         (with_pipelines("traces: {receivers: [otlp, forward], exporters: [debug, forward]}", "forward: {}"), 'service::pipelines: cycle detected: pipeline "traces" -> connector "forward" -> pipeline "traces"'),
         (with_pipelines("logs: {receivers: [otlp, forward/b], exporters: [forward/a]}, logs/2: {receivers: [forward/a], exporters: [forward/b, debug]}", "forward/a: {}, forward/b: {}"), 'service::pipelines: cycle detected: pipeline "logs" -> connector "forward/a" -> pipeline "logs/2" -> connector "forward/b" -> pipeline "logs"'),
         ("exporters: {debug: }\nservice: {pipelines: {traces: {receivers: [x], exporters: [debug]}}}", "receivers: no receiver configuration specified in config"),
-        (GOOD.replace("  debug:\n", "  debug: ${s3:x}\n"), 'exporters::debug: scheme "s3" is not supported for uri "s3:x"'),
+        (GOOD.replace("  debug:\n", "  debug: ${s3:x}\n"), 'exporters::debug: scheme "s3" is not supported for uri "s3:x"; known: env, file, http, https, yaml'),
         (GOOD + "  shutdown_timeout: -1s", "service::shutdown_timeout: expected at least 0s, got -1s"),
     ],
 )  # fmt: skip
@@ -288,7 +288,7 @@ class TestTelemetry:
         [
             ("{readers: [{pull: {exporter: {prometheus: {host: 0.0.0.0, port: 0}}}}]}", ("0.0.0.0", 0)),
             ("{readers: [{pull: {exporter: {prometheus: }}}]}", ("localhost", 8888)),
-            ("{readers: []}", None),
+            ("{level: none, readers: []}", None),
             ("{level: none}", None),
         ],
     )
@@ -352,7 +352,7 @@ def test_secrets_are_hidden_where_a_configuration_is_shown() -> None:
             }
         },
         "receivers": {"otlp": None, "nope": {"password": ["[REDACTED]"]}, "": "[REDACTED]"},
-        "service": {"extensions": ["a"], "telemetry": {"resource": {"a": "[REDACTED]"}}},
+        "service": {"extensions": ["a"], "telemetry": {"resource": {"a": "x"}}},
         "other": "[REDACTED]",
     }
 

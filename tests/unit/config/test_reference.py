@@ -173,7 +173,7 @@ class TestCommand:
 def test_service_page_has_the_pipelines() -> None:
     """With the keys of each."""
     text = find_pages(Registry(), "service")[0].text
-    assert "\n| `pipelines::*::receivers` | list of texts | `[]` |" in text
+    assert "\n| `pipelines::*::receivers` | list of ids | `[]` |" in text
     assert "\n| `telemetry::metrics::readers::*::pull::exporter::prometheus::port` |" in text
 
 

@@ -119,7 +119,7 @@ def test_references_and_nulls_may_stand_for_all(value: Any) -> None:
         },
         "exporters": {"debug": value, "nop": {}},
         "extensions": value,
-        "service": {"pipelines": {"traces/a": {"receivers": ["otlp/2"], "exporters": "nop,debug"}}},
+        "service": {"pipelines": {"traces/a": {"receivers": ["otlp/2"], "exporters": ["nop", "debug"]}}},
     }
     assert [] == list(validator().iter_errors(values))
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import http.server
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -38,7 +41,7 @@ class TestRead:
         environ = {"EMPTY": ""}
         assert read("env:EMPTY:-d", "file", environ).text == ""
         assert read("env:UNSET:-d", "file", environ).text == "d"
-        assert read("env:UNSET:-", "file", environ) == ("", "env:UNSET", "")
+        assert read("env:UNSET:-", "file", environ) == ("", "env:UNSET", "", True)
         assert (
             read("env:UNSET", "file", environ).warning
             == 'configuration references unset environment variable "UNSET"'
@@ -51,10 +54,17 @@ class TestRead:
                 "env:1x",
                 'environment variable "1x" has invalid name: must match regex ^[a-zA-Z_][a-zA-Z0-9_]*$',
             ),
-            ("s3:bucket", 'scheme "s3" is not supported for uri "s3:bucket"'),
             (
-                "https://host/x",
-                'scheme "https" is not supported yet for uri "https://host/x"; fetch the file and name its path',
+                "s3:bucket",
+                'scheme "s3" is not supported for uri "s3:bucket"; known: env, file, http, https, yaml',
+            ),
+            (
+                "http://127.0.0.1:1/x",
+                "unable to download the file via HTTP GET for uri 'http://127.0.0.1:1/x': Connection refused",
+            ),
+            (
+                "http:",
+                "unable to download the file via HTTP GET for uri 'http:': No host specified.",
             ),
             ("/nowhere/at/all.yaml", "cannot read '/nowhere/at/all.yaml': no such file or directory"),
             ("/", "cannot read '/': is a directory"),
@@ -83,6 +93,53 @@ class TestRead:
         )
 
 
+class _Pages(http.server.BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        status, body = {
+            "/config.yaml": (200, b"a: 1"),
+            "/moved": (302, b""),
+            "/binary": (200, b"a: \xff"),
+        }.get(self.path, (404, b"a: 2"))
+        self.send_response(status)
+        self.send_header("Location", "/config.yaml")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def pages() -> Iterator[str]:
+    """Serve a few pages; return the URL they are at."""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Pages) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+class TestFetch:
+    """URLs."""
+
+    def test_a_page_is_a_source(self, pages: str) -> None:
+        """With or without a redirect, named by its URL."""
+        assert read_layer(f"{pages}/config.yaml", {}) == (
+            {"a": 1},
+            {"": f"{pages}/config.yaml:1", "a": f"{pages}/config.yaml:1"},
+        )
+        assert read_layer(f"{pages}/moved", {}).values == {"a": 1}
+
+    def test_what_is_no_page_is_told(self, pages: str) -> None:
+        """Another status, and what is no text."""
+        assert problem_of(read_layer, f"{pages}/none", {}) == (
+            f"fail to download the file from uri '{pages}/none': HTTP status 404"
+        )
+        assert problem_of(read_layer, f"{pages}/binary", {}).endswith("/binary': not UTF-8 text")
+
+
 class TestLayers:
     """One `--config` or `--set`."""
 
@@ -96,6 +153,22 @@ class TestLayers:
         assert read_set("a=b=c").values == {"a": "b=c"}
         assert read_set("a.b=[x, 1]").values == {"a": {"b": ["x", 1]}}
         assert read_set("a=").values == {"a": None}
+
+    def test_set_is_a_line_of_yaml(self) -> None:
+        """So double colons nest too, and spaces around do not count."""
+        assert read_set(" a::b.c = [1] ").values == {"a": {"b": {"c": [1]}}}
+
+    def test_double_colons_nest_at_every_depth(self) -> None:
+        """In maps, but not in lists."""
+        assert read_layer("yaml:a: {b::c: 1, b: {d: 2}, e: [{f::g: 3}]}", {}).values == {
+            "a": {"b": {"c": 1, "d": 2}, "e": [{"f::g": 3}]}
+        }
+
+    def test_byte_order_mark_says_the_encoding(self, tmp_path: Path) -> None:
+        """UTF-16 is read as such."""
+        path = tmp_path / "a.yaml"
+        path.write_bytes("a: \u00e9".encode("utf-16"))
+        assert read_layer(str(path), {}).values == {"a": "\u00e9"}
 
     def test_faulty_set_is_refused(self) -> None:
         """A missing equal sign and broken YAML are told."""

@@ -6,7 +6,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable
-from types import SimpleNamespace
 from typing import Any
 
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
@@ -19,6 +18,7 @@ from collector.native.pipeline import Consumer
 from collector.native.runtime import Runtime, Worker
 from collector.telemetry.instruments import Sample
 from collector.telemetry.logs import Log
+from tests.support.timer import Timer
 
 PATIENCE_S = 20.0
 
@@ -54,32 +54,11 @@ class Recorder(logging.Handler):
         return next(fields for name, fields in self.records if name == event)
 
 
-class Timers:
-    """A loop whose timers run when they are told to."""
-
-    def __init__(self) -> None:
-        self.callbacks: list[Callable[[], None]] = []
-
-    def every(self, period_s: float, callback: Callable[[], None]) -> Any:
-        """Keep callback; its handle removes it."""
-        self.callbacks.append(callback)
-        return SimpleNamespace(cancel=lambda: self.callbacks.remove(callback))
-
-    def on_readable(self, fd: int, callback: Callable[[], None]) -> Any:
-        """Nothing here reads."""
-        raise NotImplementedError
-
-    def run_all(self) -> None:
-        """Let a period of each pass."""
-        for callback in tuple(self.callbacks):
-            callback()
-
-
 def settings(signal: Signal, recorder: Recorder, clock: Callable[[], float] = time.monotonic) -> Settings:
     """Return what the service would give an exporter of signal."""
     component = ComponentID("test")
     return Settings(
-        id=component, signal=signal, runtime=Runtime(), log=recorder.log, clock=clock, loop=Timers()
+        id=component, signal=signal, runtime=Runtime(), log=recorder.log, clock=clock, loop=Timer()
     )
 
 

@@ -8,13 +8,17 @@ from collections.abc import Iterator
 
 import pytest
 
+from collector.config.decode import decode
 from collector.config.fields import Duration
-from collector.errors import PermanentError, Refused, RetryableError
+from collector.errors import ConfigError, PermanentError, Refused, RetryableError
 from collector.exporterhelper.queue import QueueConfig, QueueSender, Sizer
 from collector.exporterhelper.request import Request, Sent
 from collector.exporterhelper.retry import RetryConfig
 from collector.exporterhelper.timeout import attempt_limit_s
 from collector.ids import Signal
+from collector.native.library import lib
+from collector.native.pipeline import Receiver
+from collector.native.runtime import Worker
 from tests.unit.exporterhelper.support import (
     Recorder,
     logs,
@@ -179,6 +183,28 @@ def test_full_queue_refuses_and_counts() -> None:
     assert made.value("sent_spans") == 2
 
 
+def test_what_found_no_room_is_logged_seldom_and_all_of_it() -> None:
+    """Once with the next attempt, then not for a while, and what is left at shutdown."""
+    event = "Exporting failed. Rejecting data."
+    made = Scene(queue=QueueConfig(num_consumers=1, queue_size=2))
+    made.push(traces(1), traces(1))
+    with pytest.raises(Refused):
+        made.push(traces(5))
+    made.sender.start()
+    wait_until(lambda: made.value("sent_spans") == 2)
+    expected = {"error": "sending queue is full", "rejected_items": 5, "queue_size": 2}
+    assert made.recorder.fields(event) == expected
+    made.backend.open.clear()
+    made.push(traces(1), traces(1))
+    with pytest.raises(Refused):
+        made.push(traces(7))
+    made.backend.open.set()
+    wait_until(lambda: made.value("sent_spans") == 4)
+    assert 1 == made.recorder.events().count(event)
+    made.sender.shutdown(5)
+    assert 2 == made.recorder.events().count(event)
+
+
 def test_queue_size_is_in_units_of_the_sizer() -> None:
     """sizer: items counts items."""
     made = Scene(queue=QueueConfig(queue_size=10, sizer=Sizer.ITEMS))
@@ -307,7 +333,56 @@ def test_attempts_are_limited_by_timeout_and_shutdown(
 
 
 def test_refuses_what_it_cannot_do() -> None:
-    """wait_for_result, storage and batch are problems with a way out, not silence."""
-    config = QueueConfig(wait_for_result=True, storage="file_storage", batch={})
-    assert [field for field, _ in config.problems()] == ["wait_for_result", "storage", "batch"]
+    """storage and batch are problems with a way out, not silence; so are sizes that hold nothing."""
+
+    def problems(**values: object) -> list[str]:
+        with pytest.raises(ConfigError) as caught:
+            decode(QueueConfig, values, "q")
+        return [problem.path for problem in caught.value.problems]
+
+    assert problems(storage="file_storage") == ["q::storage"]
+    assert problems(batch={}) == ["q::batch"]
+    assert problems(queue_size=0, num_consumers=-1) == ["q::num_consumers", "q::queue_size"]
+    assert decode(QueueConfig, {"enabled": False, "queue_size": 0, "batch": {}}, "q").enabled is False
     assert list(QueueConfig().problems()) == []
+
+
+VERDICTS = {
+    "sent": (Sent(10), (0, "", None, 0)),
+    "partial success": (Sent(10, 3, "too old"), (0, "too old", None, 3)),
+    "permanent, with the peer's code": (PermanentError("no", code=3), (3, "no", None, 0)),
+    "permanent, without": (PermanentError("no"), (13, "no", None, 0)),
+    "retryable, with the peer's code": (RetryableError("busy", code=8), (8, "busy", None, 0)),
+    "retryable, with its wish": (RetryableError("busy", 0.0015, code=8), (8, "busy", 2, 0)),
+    "retryable, without": (RetryableError("down"), (14, "down", None, 0)),
+    "a wish for ever": (RetryableError("down", 1e12), (14, "down", 0xFFFFFFFF, 0)),
+    "a bug": (ZeroDivisionError("oops"), (13, "oops", None, 0)),
+}
+
+
+@pytest.mark.parametrize("case", VERDICTS)
+@pytest.mark.parametrize(
+    "queue", [QueueConfig(enabled=False), QueueConfig(wait_for_result=True)], ids=["disabled", "waiting"]
+)
+def test_waiting_client_is_told_the_outcome(case: str, queue: QueueConfig) -> None:
+    """The peer's code where there is one, else the Collector's; its wish, and what it rejected."""
+    outcome, expected = VERDICTS[case]
+
+    def send(request: Request, limit_s: float | None) -> Sent:
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    recorder = Recorder()
+    made = settings(Signal.TRACES, recorder)
+    sender = QueueSender(made, send, queue=queue, retry=NO_RETRY, timeout_s=0)
+    receiver = Receiver(made.runtime)
+    receiver.publish(Signal.TRACES, sender.consumer)
+    sender.start()
+    body = traces(10)
+    verdict = receiver.accept(
+        Worker(made.runtime), Signal.TRACES, lib.SS_TRANSPORT_GRPC, lib.SS_PAYLOAD_PROTOBUF, body
+    )
+    receiver.publish(Signal.TRACES, None)
+    sender.shutdown(1.0)
+    assert expected == (verdict.code, verdict.message, verdict.retry_delay_ms, verdict.rejected_items)

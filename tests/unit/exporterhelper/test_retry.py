@@ -133,7 +133,10 @@ def test_each_wait_is_logged() -> None:
     [
         (RetryConfig(), []),
         (RetryConfig(max_elapsed_time=Duration(0.0)), []),
-        (RetryConfig(enabled=False, max_elapsed_time=Duration(1.0)), []),
+        (
+            RetryConfig(enabled=False, max_elapsed_time=Duration(10.0)),
+            ["'max_elapsed_time' must not be less than 'max_interval'"],
+        ),
         (
             RetryConfig(max_elapsed_time=Duration(10.0)),
             ["'max_elapsed_time' must not be less than 'max_interval'"],

@@ -364,7 +364,7 @@ def test_bad_endpoints(endpoint: str) -> None:
         ),
         (Config(endpoint="http://backend:4317"), []),
         (Config(endpoint="unix:///run/otel.sock"), []),
-        (Config(endpoint="http://backend:4317", auth={"authenticator": "a"}), ["auth"]),
+        (Config(endpoint="http://backend:4317", balancer_name="nope"), ["balancer_name"]),
     ],
 )
 def test_problems_name_the_key(config: Config, fields: list[str]) -> None:

@@ -20,6 +20,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from collector.config.fields import Duration, Secret
 from collector.exporterhelper.compression import CompressionParams
+from collector.exporterhelper.queue import QueueConfig
 from collector.exporterhelper.retry import RetryConfig
 from collector.exporters.otlp_http import (
     Compression,
@@ -30,6 +31,9 @@ from collector.exporters.otlp_http import (
 )
 from collector.ids import Signal
 from collector.native.codec import Codec
+from collector.native.library import lib
+from collector.native.pipeline import Receiver
+from collector.native.runtime import Worker
 from tests.unit.exporterhelper.support import (
     Recorder,
     logs,
@@ -367,9 +371,47 @@ def test_signal_without_an_endpoint_is_told() -> None:
             ),
             ["compression_params"],
         ),
-        (Config(endpoint="http://b", auth={"authenticator": "a"}), ["auth"]),
+        (Config(endpoint="http://b c"), ["endpoint"]),
+        (Config(endpoint="http://[::1"), ["endpoint"]),
+        (Config(endpoint="http://::1:4318"), ["endpoint"]),
+        (Config(endpoint="http://b:70000"), ["endpoint"]),
+        (Config(endpoint="http://[::1]:4318/base?x=1"), []),
+        (Config(endpoint="http://user:word@b:4318"), []),
     ],
 )
 def test_problems_name_the_key(config: Config, fields: list[str]) -> None:
     """What cannot work is said before anything starts."""
     assert [field for field, _ in config.problems()] == fields
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "expected"),
+    [
+        (200, {}, (0, None)),
+        (400, {}, (3, None)),
+        (401, {}, (16, None)),
+        (403, {}, (7, None)),
+        (404, {}, (12, None)),
+        (429, {}, (8, None)),
+        (429, {"Retry-After": "7"}, (8, 7000)),
+        (500, {}, (2, None)),
+        (502, {"Retry-After": "7"}, (14, None)),
+        (503, {"Retry-After": "0"}, (14, 0)),
+        (504, {}, (14, None)),
+    ],
+)
+def test_client_without_a_queue_is_told_the_status(
+    server: Server, status: int, headers: dict[str, str], expected: tuple[int, int | None]
+) -> None:
+    """B19: without a sending queue the backend's answer is the client's."""
+    server.status = status
+    server.headers |= headers
+    scene = Scene(server.port, sending_queue=QueueConfig(enabled=False))
+    runtime = scene.settings.runtime
+    receiver = Receiver(runtime)
+    receiver.publish(Signal.TRACES, scene.exporter.consumer)
+    worker = Worker(runtime)
+    verdict = receiver.accept(worker, Signal.TRACES, lib.SS_TRANSPORT_GRPC, lib.SS_PAYLOAD_PROTOBUF, traces())
+    receiver.publish(Signal.TRACES, None)
+    scene.exporter.shutdown(1.0)
+    assert expected == (verdict.code, verdict.retry_delay_ms)

@@ -16,7 +16,8 @@ from collector.exporterhelper.retry import RetryConfig
 from collector.exporters.otlp_http import Compression, Config, OtlpHttp
 from collector.ids import Signal
 from tests.support.certificates import Authority
-from tests.unit.exporterhelper.support import Recorder, Timers, push, settings, traces, values, wait_until
+from tests.support.timer import Timer
+from tests.unit.exporterhelper.support import Recorder, push, settings, traces, values, wait_until
 from tests.unit.exporters.test_otlp_http_exporter import Server
 
 
@@ -74,8 +75,8 @@ class Scene:
 
     def pass_time(self) -> None:
         """Let the periods of all timers pass."""
-        assert isinstance(self.settings.loop, Timers)
-        self.settings.loop.run_all()
+        assert isinstance(self.settings.loop, Timer)
+        self.settings.loop.fire()
 
     def stop(self) -> dict[str, float]:
         """Shut it down and return its samples."""

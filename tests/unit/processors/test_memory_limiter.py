@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,10 +11,12 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from collector.component import Settings
 from collector.errors import RetryableError
 from collector.ids import ComponentID, Signal
+from collector.lean import replace
 from collector.native.pipeline import Discard, Pipeline
 from collector.native.runtime import Runtime, Worker
 from collector.processors.memory_limiter import Config, MemoryLimiter
 from collector.telemetry.logs import Log
+from tests.support.timer import Timer
 
 MIB = 1 << 20
 
@@ -24,23 +25,6 @@ def _request() -> bytes:
     request = ExportTraceServiceRequest()
     request.resource_spans.add().scope_spans.add().spans.add(name="a", trace_id=b"1" * 16, span_id=b"2" * 8)
     return request.SerializeToString()
-
-
-class Timer:
-    """The loop that calls back when the test says."""
-
-    def __init__(self) -> None:
-        self.calls: list[tuple[float, Callable[[], None]]] = []
-
-    def every(self, period_s: float, callback: Callable[[], None]) -> Timer:
-        self.calls.append((period_s, callback))
-        return self
-
-    def on_readable(self, fd: int, callback: Callable[[], None]) -> Timer:
-        raise AssertionError(fd)
-
-    def cancel(self) -> None:
-        self.calls.clear()
 
 
 class Setup:
@@ -53,7 +37,7 @@ class Setup:
         self.timer = Timer()
         self.runtime = Runtime()
         self.caplog = caplog
-        settings = Settings(
+        self.settings = Settings(
             id=ComponentID("memory_limiter"),
             signal=Signal.TRACES,
             runtime=self.runtime,
@@ -63,7 +47,7 @@ class Setup:
         )
         self.limiter = MemoryLimiter(
             Config(**{"check_interval": 1.0, "limit_mib": 100, **config}),
-            settings,
+            self.settings,
             read_rss=self._read_rss,
             read_total=lambda: 1000 * MIB,
         )
@@ -79,9 +63,12 @@ class Setup:
 
     def check(self, rss_mib: int, after_gc_mib: int | None = None) -> list[str]:
         """Look at a usage, and another after a collection; return what is logged."""
+        if not self.timer.calls:
+            self.limiter.start()
         self.rss_mib, self.after_gc_mib, self._reads = rss_mib, after_gc_mib, 0
         self.caplog.clear()
-        self.limiter.check()
+        ((_period_s, look),) = self.timer.calls
+        look()
         return [record.message for record in self.caplog.records]
 
     def is_taken(self) -> bool:
@@ -236,4 +223,24 @@ def test_control_loop_runs_from_start_to_shutdown(setup: Setup) -> None:
     assert setup.is_taken()
     setup.limiter.shutdown(0)
     setup.limiter.shutdown(0)
+    assert [] == setup.timer.calls
+
+
+def test_pipelines_share_one_loop(caplog: pytest.LogCaptureFixture) -> None:
+    """Limits are logged once, the loop runs as long as one instance does, and an op of each refuses."""
+    setup = Setup(caplog)
+    first = setup.limiter
+    second = MemoryLimiter(
+        Config(check_interval=1.0, limit_mib=100),
+        replace(setup.settings, signal=Signal.LOGS),
+        read_rss=lambda: 0,
+        read_total=lambda: 0,
+    )
+    with caplog.at_level(logging.INFO):
+        first.start()
+        second.start()
+    assert ["Memory limiter configured"] == [record.message for record in caplog.records]
+    first.shutdown(0)
+    assert 1 == len(setup.timer.calls)
+    second.shutdown(0)
     assert [] == setup.timer.calls

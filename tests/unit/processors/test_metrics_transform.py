@@ -258,6 +258,44 @@ class TestNumbers:
             value for _, value in values_of(scale.run(request(counter(number(1999), number(1500.0)))))
         ]
 
+    def test_scaled_histograms_keep_their_counts(self) -> None:
+        """Bounds, sum, min, max, exemplars and the place of exponential buckets change as the unit does."""
+        scale = transforming(Operation(action="experimental_scale_value", experimental_scale=4.0))
+        explicit = HistogramDataPoint(
+            count=3,
+            sum=5.0,
+            min=1.0,
+            max=2.5,
+            explicit_bounds=[1.5, 2.0],
+            bucket_counts=[1, 0, 2],
+            time_unix_nano=T1,
+        )
+        explicit.exemplars.add(as_int=2)
+        exponential = ExponentialHistogramDataPoint(count=2, scale=1, zero_threshold=0.25, time_unix_nano=T1)
+        exponential.positive.offset = -3
+        exponential.positive.bucket_counts.extend([1, 1])
+        histogram = Metric(name="m", histogram=Histogram(data_points=[explicit]))
+        other = Metric(name="m", exponential_histogram=ExponentialHistogram(data_points=[exponential]))
+        left = list(otlp.items(scale.run(request(histogram, other))))
+        assert (3, 20.0, 4.0, 10.0) == (left[0].count, left[0].sum, left[0].min, left[0].max)
+        assert ([6.0, 8.0], [1, 0, 2]) == (list(left[0].explicit_bounds), list(left[0].bucket_counts))
+        assert 8 == left[0].exemplars[0].as_int
+        assert (1, [1, 1], 1.0) == (
+            left[1].positive.offset,
+            list(left[1].positive.bucket_counts),
+            left[1].zero_threshold,
+        )
+
+    def test_a_scale_that_no_bucket_holds_leaves_the_point(self) -> None:
+        """An index beyond 32 bits is not written, and the operation is counted as not done."""
+        scale = transforming(Operation(action="experimental_scale_value", experimental_scale=1e300))
+        point = ExponentialHistogramDataPoint(count=1, scale=20, sum=1.0, time_unix_nano=T1)
+        point.positive.offset = 2**31 - 1
+        point.positive.bucket_counts.append(1)
+        metric = Metric(name="m", exponential_histogram=ExponentialHistogram(data_points=[point]))
+        assert [point] == list(otlp.items(scale.run(request(metric))))
+        assert 1 == scale.processor.op.counter(Counter.SKIPPED)
+
 
 class TestHistograms:
     """Distributions of the whole are those of the parts, added."""

@@ -348,7 +348,7 @@ def test_strangers_are_told_of_soon_and_then_seldom(
     """One line says what came, to which port, how often and what to do; the next comes ten minutes later."""
     clock = Clock()
     with caplog.at_level(logging.WARNING), Collector("native", clock=clock) as collector:
-        collector.loop.turn()
+        collector.timer.fire()
         assert [] == caplog.records
         for protocol, says, speaks, advice in (
             ("http", PREFACE, "http2", "a gRPC client is talking to the HTTP port"),
@@ -363,7 +363,7 @@ def test_strangers_are_told_of_soon_and_then_seldom(
         ):
             for count in (1, 2):
                 _say(getattr(collector, protocol), says)
-                collector.loop.turn()
+                collector.timer.fire()
                 (record,) = caplog.records
                 assert record.message.startswith(advice)
                 assert (protocol, collector.receiver.addresses[protocol], 1) == (
@@ -375,7 +375,7 @@ def test_strangers_are_told_of_soon_and_then_seldom(
                     collector
                 ).items()
             clock.now_s += 600
-            collector.loop.turn()
+            collector.timer.fire()
             assert [1, 1] == [record.fields["connections"] for record in caplog.records]
             caplog.clear()
 

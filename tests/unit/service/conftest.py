@@ -38,6 +38,7 @@ def host(log: Log, loop: Loop) -> Host:
         listeners=Listeners(),
         log=log,
         clock=time.monotonic,
+        instance_id="an-id",
         make_server=no_server,  # type: ignore[arg-type]
     )
 

@@ -167,6 +167,7 @@ def make_document(
         encoding="json",
         output_paths=("stderr",),
         initial_fields={},
+        disable_zap_resource=False,
         sampling=types.SimpleNamespace(enabled=False, tick=10.0, initial=10, thereafter=100),
     )
     telemetry = types.SimpleNamespace(

@@ -17,6 +17,7 @@ def _telemetry(resource: dict[str, Any] | None = None, **prometheus: Any) -> Any
     defaults = {
         "host": "localhost",
         "port": 8888,
+        "without_units": True,
         "without_type_suffix": True,
         "with_resource_constant_labels": {},
     }
@@ -28,7 +29,7 @@ def test_defaults_are_the_collectors() -> None:
     """Port 8888 on localhost, counters without suffix."""
     page = make_page(_telemetry(), "an-id")
     assert page is not None
-    assert ("localhost:8888", False, {}) == (page.endpoint, page.type_suffix, page.constant)
+    assert ("localhost:8888", False, {}) == (page.endpoint, page.suffixes, page.constant)
     assert ["service.name", "service.version", "service.instance.id"] == list(page.target)
 
 
@@ -61,16 +62,23 @@ def test_constant_labels_are_chosen_by_pattern() -> None:
     assert ["service.name", "service.version"] == list(page.constant)
 
 
-@pytest.mark.parametrize(("suffix", "name"), [(False, b"\nevents 2\n"), (True, b"\nevents_total 2\n")])
-def test_page_is_answered_at_metrics(suffix: bool, name: bytes) -> None:
-    """The samples are taken when the page is asked for."""
+@pytest.mark.parametrize(
+    ("keys", "name"),
+    [
+        ({}, b"\nevents 2\n"),
+        ({"without_type_suffix": False}, b"\nevents_total 2\n"),
+        ({"without_units": False}, b"\nevents_total 2\n"),
+    ],
+)
+def test_page_is_answered_at_metrics(keys: dict[str, bool], name: bytes) -> None:
+    """The samples are taken when the page is asked for; either key asks for both suffixes, as in the Collector."""
     served: dict[str, Any] = {}
 
     def serve(endpoint: str, routes: Any) -> Any:
         served.update(endpoint=endpoint, routes=routes)
         return types.SimpleNamespace(shutdown=lambda deadline_s: served.update(deadline_s=deadline_s))
 
-    page = make_page(_telemetry(without_type_suffix=not suffix), "an-id")
+    page = make_page(_telemetry(**keys), "an-id")
     assert page is not None
     settings = Settings(id=ComponentID("x"), signal=None, runtime=None, log=None, serve=serve)  # type: ignore[arg-type]
     server = MetricsServer(

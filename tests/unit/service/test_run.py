@@ -112,6 +112,30 @@ def test_second_signal_ends_at_once_with_1(outside: Outside, journal: list[str])
     assert [1] == codes
 
 
+@pytest.mark.parametrize("levels", [("info", "error"), ("error", "info")])
+def test_reload_is_told_by_either_configuration(
+    outside: Outside, capfd: pytest.CaptureFixture[str], levels: tuple[str, str]
+) -> None:
+    """Whatever the log level was or becomes, who sent the signal reads that it was heard, once."""
+    documents = []
+    for level in levels:
+        document = make_document(PIPELINES)
+        document.service.telemetry.logs.level = level
+        documents.append(document)
+    documents[1].service.pipelines.update(make_document({"logs": ("in", "", "out")}).service.pipelines)
+    made = iter(documents)
+
+    def script() -> None:
+        outside.wait_for("start in")
+        outside.send(signal.SIGHUP)
+        outside.wait_for("start out(logs)")
+        outside.send(signal.SIGTERM)
+
+    outside.does(script)
+    assert 0 == run(lambda: next(made))
+    assert 1 == capfd.readouterr().err.count("Configuration reloaded.")
+
+
 def test_hangup_loads_again(outside: Outside, journal: list[str], capfd: pytest.CaptureFixture[str]) -> None:
     """The new configuration runs; what it shares with the old one was not restarted."""
     documents = iter([make_document(PIPELINES), make_document({**PIPELINES, "logs": ("in", "", "out")})])

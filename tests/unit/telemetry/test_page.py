@@ -30,12 +30,16 @@ def test_counter_has_no_suffix_by_default() -> None:
     assert b"# TYPE otelcol_receiver_accepted_spans counter\n" in page
 
 
-def test_type_suffix_ends_counters_in_total() -> None:
-    """Gauges and histograms keep their names."""
-    page = render([Sample(ACCEPTED, (), 1), Sample(QUEUE, (), 2)], {}, type_suffix=True)
-    values = _parse(page)
+def test_suffixes_are_the_unit_and_total() -> None:
+    """Counters end in _total, after a unit that the name does not say itself."""
+    uptime = Instrument("otelcol_process_uptime", "counter", "", "seconds")
+    rss = Instrument("otelcol_process_memory_rss", "gauge", "", "bytes")
+    samples = [Sample(ACCEPTED, (), 1), Sample(QUEUE, (), 2), Sample(uptime, (), 3), Sample(rss, (), 4)]
+    values = _parse(render(samples, {}, suffixes=True))
     assert [({}, 1.0)] == values["otelcol_receiver_accepted_spans_total"]
     assert [({}, 2.0)] == values["otelcol_exporter_queue_size"]
+    assert [({}, 3.0)] == values["otelcol_process_uptime_seconds_total"]
+    assert [({}, 4.0)] == values["otelcol_process_memory_rss_bytes"]
 
 
 def test_same_series_adds_up() -> None:

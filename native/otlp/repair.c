@@ -1,0 +1,97 @@
+/*
+ * Writes a request again with every text in UTF-8. Backends that read with Google's protobuf refuse a request for one
+ * text that is not, and with it the items of everyone whose request went into the same batch.
+ */
+#include "otlp/check.h"
+#include "otlp/faults.h"
+
+typedef struct repair {
+    ss_buffer *out;
+    ss_status status; /* why it failed */
+    uint64_t n_texts;
+} repair;
+
+static bool put(repair *r, const uint8_t *bytes, size_t length) {
+    r->status = ss_buffer_append(r->out, bytes, length);
+    return r->status == SS_OK;
+}
+
+static bool put_repaired(repair *r, ss_reader text) {
+    uint8_t prefix[SS_VARINT_MAX];
+    size_t size = ss_utf8_repaired_size(text.pos, text.end);
+    if (!put(r, prefix, (size_t)(ss_write_varint(prefix, size) - prefix)) ||
+        (r->status = ss_buffer_reserve(r->out, size)) != SS_OK) {
+        return false;
+    }
+    ss_utf8_repair(text.pos, text.end, r->out->data + r->out->length);
+    r->out->length += size;
+    r->n_texts++;
+    return true;
+}
+
+static bool repair_message(repair *r, ss_reader body, ss_check_shape shape, unsigned depth);
+
+/* A message of which nobody knows how long it will be: once written it makes room for its length. */
+static bool put_message(repair *r, ss_reader body, ss_check_shape shape, unsigned depth) {
+    size_t at = r->out->length;
+    if (!repair_message(r, body, shape, depth)) {
+        return false;
+    }
+    uint8_t prefix[SS_VARINT_MAX];
+    size_t length = r->out->length - at;
+    size_t width = (size_t)(ss_write_varint(prefix, length) - prefix);
+    if (!put(r, prefix, width)) {
+        return false;
+    }
+    memmove(r->out->data + at + width, r->out->data + at, length);
+    memcpy(r->out->data + at, prefix, width);
+    return true;
+}
+
+/* One field, which was scanned: what is no text and holds none is copied. */
+static bool repair_field(repair *r, ss_reader *body, ss_check_shape shape, unsigned depth) {
+    ss_check check = {0};
+    const uint8_t *at = body->pos;
+    uint32_t tag;
+    ss_reader value;
+    if (!ss_check_tag(&check, body, &tag)) {
+        return false;
+    }
+    const uint8_t *value_at = body->pos;
+    if (!ss_check_skip(&check, body, tag, at)) {
+        return false;
+    }
+    if ((tag & 7) == SS_WIRE_BYTES && tag >> 3 < SS_CHECK_FIELDS) {
+        const ss_check_entry *entry = &ss_check_table[shape][tag >> 3];
+        ss_reader whole = {value_at, body->pos};
+        if (entry->kind == SS_VALUE_MESSAGE && ss_read_bytes(&whole, &value)) {
+            return put(r, at, (size_t)(value_at - at)) &&
+                   put_message(r, value, (ss_check_shape)entry->child, depth + 1);
+        }
+        if (entry->kind == SS_VALUE_TEXT && ss_read_bytes(&whole, &value) && !ss_utf8_is_valid(value.pos, value.end)) {
+            return put(r, at, (size_t)(value_at - at)) && put_repaired(r, value);
+        }
+    }
+    return put(r, at, (size_t)(body->pos - at));
+}
+
+/* Recursion ends at the depth that the scan allows. */
+static bool repair_message(repair *r, ss_reader body, ss_check_shape shape, unsigned depth) {
+    bool ok = depth <= SS_DEPTH_MAX;
+    while (ok && body.pos < body.end) {
+        ok = repair_field(r, &body, shape, depth);
+    }
+    return ok;
+}
+
+ss_status ss_repair_texts(ss_signal signal, const uint8_t *bytes, size_t length, ss_buffer *out, uint64_t *n_texts) {
+    static const ss_check_shape requests[SS_N_SIGNALS] = {
+        [SS_SIGNAL_TRACES] = SS_CHECK_EXPORT_TRACE_SERVICE_REQUEST,
+        [SS_SIGNAL_METRICS] = SS_CHECK_EXPORT_METRICS_SERVICE_REQUEST,
+        [SS_SIGNAL_LOGS] = SS_CHECK_EXPORT_LOGS_SERVICE_REQUEST,
+    };
+    repair r = {.out = out};
+    bool is_done = repair_message(&r, (ss_reader){bytes, bytes + length}, requests[signal], 0);
+    *n_texts = r.n_texts;
+    return is_done ? SS_OK : r.status != SS_OK ? r.status : SS_ERR_MALFORMED;
+}
