@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import logging
+import os
 import select
 import shutil
 import socket
@@ -172,7 +173,8 @@ def test_unread_answers_stay_bounded(collector: Collector, authority: Authority)
         while received < expected:
             received += len(connection.recv(1 << 16))
     assert expected == received
-    assert memory.growth < 16 << 20
+    if "asan" not in os.environ.get("LD_PRELOAD", ""):  # which keeps what is freed for a while
+        assert memory.growth < 16 << 20
 
 
 @pytest.mark.parametrize("kind", ["grpc", "http"])
