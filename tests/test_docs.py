@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from collector.config.load import load
-from collector.config.reference import Row, default_text, rows
-from collector.config.schema import components
-from collector.config.sections import ServiceSection
 from collector.ids import Kind
 from collector.native.sampler import SDK
 from collector.registry import Registry
@@ -70,26 +66,6 @@ def test_components_table_lists_all_components() -> None:
         r"^\| (\w+) \| `(\w+)` \| ([\w, ]*?) ?\|", (ROOT / "README.md").read_text(), re.MULTILINE
     )
     assert sorted(expected) == sorted(listed)
-
-
-def test_keys_table_lists_the_keys_that_the_collector_lacks() -> None:
-    """The README's table has exactly our own keys, each with its default and description, as the reference has them."""
-    expected = [
-        f"| `service::{row.path}` | {default_text(row)} | {row.option.doc} |" for row in ours(ServiceSection)
-    ]
-    for found in components(Registry()):
-        id = f"{found.kind.value}::{found.registered.type}"
-        expected += [
-            f"| `{id}::{row.path}` | {default_text(row)} | {row.option.doc} |"
-            for row in ours(found.registered.factory.config)
-        ]
-    listed = re.findall(r"^\| `\w+::.*$", (ROOT / "README.md").read_text(), re.MULTILINE)
-    assert sorted(expected) == sorted(listed)
-
-
-def ours(config: type[Any]) -> list[Row]:
-    """Return the keys that are marked as ours, nested ones too."""
-    return [row for row in rows(config) if row.option.ours]
 
 
 def test_sampling_page_names_every_sdk() -> None:

@@ -31,8 +31,8 @@ class Cors:
     )
     allowed_headers: tuple[str, ...] = option(
         (),
-        doc="Headers that they may send beside the usual ones, `*` for all; none is X-Requested-With and the usual"
-        " ones.",
+        doc="Headers that they may send, `*` for all. None allows Accept, Content-Type and X-Requested-With; name"
+        " Content-Type with others, since JSON and protobuf need it.",
     )
     exposed_headers: tuple[str, ...] = option((), doc="Headers of answers that they may see.")
     max_age: int = option(

@@ -234,7 +234,22 @@ def index(registry: Registry) -> Page:
     ]
     service = ("", f"[`{SERVICE}`]({service_page().file})", "", "", paragraphs(ServiceSection.__doc__)[0])
     table = _table(("kind", "type", "signals", "stability", "what it is for"), [*lines, service])
-    return Page("index.md", f"# Components of spansieve\n\n{table}\n")
+    keys = _table(("key", "default", "what it is"), our_keys(registry))
+    text = f"# Components of spansieve\n\n{table}\n\n## Keys that the OpenTelemetry Collector does not have\n\n{keys}\n"
+    return Page("index.md", text)
+
+
+def our_keys(registry: Registry) -> Iterator[tuple[str, str, str]]:
+    """Yield the path, the default and the description of every key that is ours."""
+    sections: list[tuple[str, type[Any]]] = [
+        (f"{found.kind.value}::{found.registered.type}", found.registered.factory.config)
+        for found in components(registry)
+    ]
+    sections.append((SERVICE, ServiceSection))
+    for id, config_class in sections:
+        for row in rows(config_class):
+            if row.option.ours:
+                yield f"`{id}::{row.path}`", default_text(row), row.option.doc
 
 
 def find_pages(registry: Registry, name: str) -> list[Page]:

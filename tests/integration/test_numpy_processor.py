@@ -1,4 +1,4 @@
-"""The README's processor in numpy, from the README itself, in a pipeline of a real collector."""
+"""The processor in numpy of collector/README.md, from there, in a pipeline of a real collector."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def test_readme_processor_drops_what_it_says(tmp_path: Path, monkeypatch: pytest
 
 def install(site: Path) -> None:
     """Put the README's module and its entry point where PYTHONPATH finds them, as pip would."""
-    (code,) = blocks(ROOT / "README.md", "python")
-    (entry_point,) = blocks(ROOT / "README.md", "toml")
+    (code,) = blocks(ROOT / "collector" / "README.md", "python")
+    (entry_point,) = blocks(ROOT / "collector" / "README.md", "toml")
     metadata = site / "drop_fast_calls-1.0.dist-info"
     metadata.mkdir(parents=True)
     (site / "drop_fast_calls.py").write_text(code)

@@ -120,6 +120,16 @@ def test_index_links_to_all_pages() -> None:
     assert len(FOUND) + 1 == len(linked)
 
 
+def test_index_lists_the_keys_that_the_collector_lacks() -> None:
+    """Each key that a page marks as ours, with the whole path, its default and description."""
+    text = index(Registry()).text
+    marked = sum(page.text.count("| **Ours.** ") for page in pages(Registry()))
+    assert marked == len(re.findall(r"^\| `\w+::", text, re.MULTILINE))
+    doc = "Split batches that would be larger when serialized, unless one item alone is; 0 is no limit."
+    assert f"\n| `processors::batch::send_batch_max_bytes` | `4000000` | {doc}" in text
+    assert "\n| `service::shutdown_timeout` | `25s` | " in text
+
+
 @pytest.mark.parametrize(
     ("name", "files"),
     [
