@@ -113,5 +113,10 @@ def measure_once(
     if sent.refused_share > _REFUSED_SHARE:
         flags.append(f"{sent.refused_share:.0%} of the items were not accepted")
     if is_exact and sink and received.items != sent.total_ok_items:
-        flags.append(f"{sent.total_ok_items - received.items} of {sent.total_ok_items} items did not arrive")
+        missing = sent.total_ok_items - received.items
+        flags.append(
+            f"{missing} of {sent.total_ok_items} items did not arrive"
+            if missing > 0
+            else f"{-missing} items more than the {sent.total_ok_items} accepted arrived: refused ones too, or twice"
+        )
     return Once(sent, received, cpu * _MICROSECONDS / sent.total_ok_items, tuple(flags))
