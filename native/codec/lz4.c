@@ -1,5 +1,5 @@
 /* Source: lz4's "lz4_Frame_format.md" and the interface of its frame library. */
-#include "net/codec_lz4.h"
+#include "codec/lz4.h"
 
 #if SPANSIEVE_HAVE_LZ4
 
