@@ -527,7 +527,7 @@ void ss_receiver_read_stats(const ss_receiver *receiver, ss_receiver_stats *stat
  */
 void ss_receiver_last_fault(const ss_receiver *receiver, char *text, size_t size);
 
-/* ------------------------------------------------------------------ net: codecs */
+/* ------------------------------------------------------------------ codec: how messages are compressed */
 
 /* False where the library was not there at build time. */
 bool ss_encoding_is_available(ss_encoding encoding);

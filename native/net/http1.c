@@ -471,9 +471,10 @@ static int on_header_value(llhttp_t *parser, const char *at, size_t length) {
     text *value = text_of(connection, connection->header);
     if (value && !value->is_set) {
         size_t room = (size_t)(value->capacity - value->length);
-        value->is_cut = length > room;
-        memcpy(value->bytes + value->length, at, value->is_cut ? room : length);
-        value->length = (uint16_t)(value->length + (value->is_cut ? room : length));
+        size_t kept = length < room ? length : room;
+        value->is_cut |= kept < length; /* for good: a later piece may be empty */
+        memcpy(value->bytes + value->length, at, kept);
+        value->length = (uint16_t)(value->length + kept);
     }
     return count_header_bytes(connection, length);
 }

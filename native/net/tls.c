@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "net/codec_library.h"
+#include "codec/library.h"
 
 /* Each name stands here once, for its pointer and for its symbol: in two lists one could come to differ. */
 #define OPENSSL_FUNCTIONS(X)                                                                                           \

@@ -768,7 +768,8 @@ static ss_status write_log(ss_table *table, uint32_t row, const item *it, const 
     size_t added_length = 0;
     ss_status status = SS_OK;
     if (it->is_writable && it->loses_threshold) {
-        return ss_table_edit(table, row, found[WANTED_THRESHOLD].offset, found[WANTED_THRESHOLD].length, added, 0);
+        return ss_table_edit(table, row, found[WANTED_THRESHOLD].offset, found[WANTED_THRESHOLD].length,
+                             (const uint8_t *)"", 0);
     }
     for (int i = 0; i < 2 && status == SS_OK; i++) {
         bool is_randomness = i == 0;

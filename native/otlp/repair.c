@@ -4,6 +4,10 @@
  */
 #include "otlp/check.h"
 #include "otlp/faults.h"
+#include "otlp/table.h"
+
+/* The scan counts from the rows on, this file from the request: what was scanned is no deeper. */
+enum { NESTED_MAX = SS_DEPTH_MAX + SS_LEVELS_MAX };
 
 typedef struct repair {
     ss_buffer *out;
@@ -75,9 +79,8 @@ static bool repair_field(repair *r, ss_reader *body, ss_check_shape shape, unsig
     return put(r, at, (size_t)(body->pos - at));
 }
 
-/* Recursion ends at the depth that the scan allows. */
 static bool repair_message(repair *r, ss_reader body, ss_check_shape shape, unsigned depth) {
-    bool ok = depth <= SS_DEPTH_MAX;
+    bool ok = depth <= NESTED_MAX;
     while (ok && body.pos < body.end) {
         ok = repair_field(r, &body, shape, depth);
     }

@@ -1,4 +1,5 @@
-/* HTTP/1.1 input: the first byte says how the rest is cut, and whether the listener is an admin one. */
+/* HTTP/1.1 input: the first byte says how the rest is cut, whether the listener is an admin one, and whether answers
+ * come later. */
 #include "../native/transport_fixture.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -20,11 +21,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         fixture_connect(&f);
     }
     f.verdict.rejected_items = data[0] & 0x40;
+    f.verdict.is_pending = data[0] & 0x40;
     size_t step = data[0] & 0x3f ? data[0] & 0x3f : size;
     for (size_t pos = 1; pos < size && f.is_open; pos += step) {
         fixture_feed(&f, data + pos, size - pos < step ? size - pos : step);
         while (f.is_open && f.connection->admin_token) {
             f.is_open = ss_http1_reply(f.connection, 200, "text/plain", (const uint8_t *)"ok", 2);
+        }
+        while (f.is_open && f.n_waiting) {
+            fixture_answer(&f);
         }
     }
     fixture_tick(&f, 2000000000);

@@ -1,4 +1,5 @@
-/* HTTP/2 input: the first byte says how the rest is cut; the preface is given, so that inputs get past it. */
+/* HTTP/2 input: the first byte says how the rest is cut, and whether answers come later; the preface is given, so that
+ * inputs get past it. */
 #include "../native/transport_fixture.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -14,12 +15,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     f.listener.config.has_health = true;
     f.verdict.code = data[0] & 0x80 ? SS_CODE_UNAVAILABLE : SS_CODE_OK;
     f.verdict.has_retry_delay = data[0] & 0x40;
+    f.verdict.is_pending = data[0] & 0x20;
     fixture_feed(&f, preface, sizeof preface - 1);
     size_t step = data[0] & 0x3f ? data[0] & 0x3f : size;
     for (size_t pos = 1; pos < size && f.is_open; pos += step) {
         fixture_feed(&f, data + pos, size - pos < step ? size - pos : step);
+        if (f.n_waiting > pos % 3) { /* one, two or three pieces later: its stream may have been reset */
+            fixture_answer(&f);
+        }
     }
     fixture_tick(&f, 2000000000);
+    while (f.n_waiting) {
+        fixture_answer(&f);
+    }
     if (f.is_open) {
         (void)f.connection->protocol->drain(f.connection);
         (void)f.connection->protocol->produce(f.connection);

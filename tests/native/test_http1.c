@@ -562,6 +562,12 @@ static void test_cross_origin_requests(void) {
     snprintf(request, sizeof request, POST("/v1/traces", PROTOBUF, "Origin: %.517s\r\n"), origin);
     feed(&f, request);
     EXPECT(&f, plain);
+    /* Not even where it arrives in pieces, of which the last one is empty. */
+    snprintf(request, sizeof request, "POST /v1/traces HTTP/1.1\r\nContent-Type: " PROTOBUF "\r\nOrigin: %.517s",
+             origin);
+    feed(&f, request);
+    feed(&f, "\r\nContent-Length: 5\r\n\r\nhello");
+    EXPECT(&f, plain);
     feed(&f, "OPTIONS /v1/traces HTTP/1.1\r\nOrigin: https://a.example\r\n\r\n"); /* no preflight */
     EXPECT(&f, "HTTP/1.1 405 Method Not Allowed\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 41\r\n"
                "X-A: b\r\nVary: Origin\r\n" ALLOWED(

@@ -1,6 +1,7 @@
 /* The server on real sockets: threads, limits of connections, slow peers, admin replies, shutdown. */
 #include "check.h"
 #include "fake_runtime.h"
+#include "plan/promise.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -20,16 +21,26 @@
 static const uint64_t second_ns = 1000000000;
 enum { PATIENCE_MS = 10000 };
 
+enum { SLIPS_MAX = 4 };
+
 typedef struct receiver {
     uint64_t n_accepted; /* atomic */
     uint64_t n_bytes;
+    bool answers_later; /* the answers to the first SLIPS_MAX requests */
+    void (*send)(void *slip, const ss_verdict *verdict);
+    void *slips[SLIPS_MAX];
 } receiver;
 
 static void accept_request(void *context, ss_worker *worker, const ss_request *request, ss_verdict *verdict) {
-    (void)worker, (void)verdict;
+    (void)worker;
     receiver *r = context;
-    __atomic_fetch_add(&r->n_accepted, 1, __ATOMIC_RELAXED);
     __atomic_fetch_add(&r->n_bytes, request->length, __ATOMIC_RELAXED);
+    if (r->answers_later) {
+        r->send = request->route->send;
+        r->slips[r->n_accepted] = request->route->open(request->route);
+        verdict->is_pending = true;
+    }
+    __atomic_fetch_add(&r->n_accepted, 1, __ATOMIC_RELEASE);
 }
 
 static bool has_signal(const void *context, ss_signal signal) {
@@ -417,6 +428,42 @@ static void test_shutdown_ends_at_its_deadline(void) {
     finish(&s, server);
 }
 
+static void wait_for_requests(receiver *r, uint64_t n) {
+    for (int i = 0; i < PATIENCE_MS && __atomic_load_n(&r->n_accepted, __ATOMIC_ACQUIRE) < n; i++) {
+        poll(NULL, 0, 1);
+    }
+    CHECK_EQUAL(n, __atomic_load_n(&r->n_accepted, __ATOMIC_ACQUIRE));
+}
+
+/* An answer goes to who asked: in the order of the requests, to nobody where the client or the server has gone. */
+static void test_answers_that_come_later(void) {
+    const ss_verdict good = {0};
+    setup s;
+    prepare(&s, 1);
+    s.receiver.answers_later = true;
+    ss_server *server = start(&s);
+    int gone = dial(s.http_port);
+    say(gone, REQUEST);
+    wait_for_requests(&s.receiver, 1);
+    /* A reset, since an end of input alone is looked at only after the answer. */
+    CHECK_EQUAL(0, setsockopt(gone, SOL_SOCKET, SO_LINGER, &(struct linger){1, 0}, sizeof(struct linger)));
+    close(gone);
+    int patient = dial(s.http_port);
+    say(patient, REQUEST REQUEST);
+    wait_for_requests(&s.receiver, 2);
+    s.receiver.send(s.receiver.slips[0], &good);
+    CHECK(!readable(patient, 50)); /* the answer was another's */
+    CHECK_EQUAL(2, __atomic_load_n(&s.receiver.n_accepted, __ATOMIC_ACQUIRE));
+    s.receiver.send(s.receiver.slips[1], &good);
+    CHECK(hears(patient, ANSWER));
+    wait_for_requests(&s.receiver, 3);
+    CHECK_EQUAL(SS_ERR_TIMEOUT, ss_server_shutdown(server, second_ns / 10));
+    CHECK(hears_end(patient));
+    close(patient);
+    finish(&s, server);
+    s.receiver.send(s.receiver.slips[2], &good);
+}
+
 /* A reload: the next server listens on the same socket before the old one goes, and no connection is refused. */
 static void test_two_servers_on_one_socket(void) {
     setup s;
@@ -504,6 +551,7 @@ int main(void) {
     test_admin();
     test_shutdown_finishes_what_is_in_flight();
     test_shutdown_ends_at_its_deadline();
+    test_answers_that_come_later();
     test_two_servers_on_one_socket();
     test_grpc_over_a_unix_socket();
     test_arguments();

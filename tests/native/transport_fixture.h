@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+enum { FIXTURE_WAITING_MAX = 64 };
+
 typedef struct fixture {
     ss_service service;
     ss_listener listener;
@@ -24,6 +26,10 @@ typedef struct fixture {
     size_t total_bytes;
     ss_verdict verdict;
     bool lacks_signal[SS_N_SIGNALS];
+
+    /* With verdict.is_pending: the streams that wait, oldest first. */
+    int32_t waiting[FIXTURE_WAITING_MAX];
+    size_t n_waiting;
 } fixture;
 
 static inline void fixture_accept(void *receiver, ss_worker *worker, const ss_request *request, ss_verdict *verdict) {
@@ -37,6 +43,25 @@ static inline void fixture_accept(void *receiver, ss_worker *worker, const ss_re
     f->message.length = 0;
     (void)ss_buffer_append(&f->message, request->bytes, request->length);
     *verdict = f->verdict;
+    verdict->is_pending = verdict->is_pending && request->route && f->n_waiting < FIXTURE_WAITING_MAX;
+    if (verdict->is_pending) {
+        f->waiting[f->n_waiting++] = request->route->stream_id;
+    }
+}
+
+static inline void *fixture_open(const ss_reply_route *route) {
+    return route->postbox;
+}
+
+/* Answer the oldest stream that waits, as the loop would; it may be gone. */
+static inline void fixture_answer(fixture *f) {
+    int32_t stream_id = f->waiting[0];
+    const ss_verdict verdict = {.code = f->verdict.code, .rejected_items = f->verdict.rejected_items};
+    memmove(f->waiting, f->waiting + 1, --f->n_waiting * sizeof *f->waiting);
+    if (f->is_open) {
+        f->is_open = f->connection->protocol->answer(f->connection, stream_id, &verdict) &&
+                     f->connection->protocol->produce(f->connection);
+    }
 }
 
 static inline bool fixture_has_signal(const void *receiver, ss_signal signal) {
@@ -67,6 +92,7 @@ static inline void fixture_start(fixture *f, ss_transport transport) {
                                               .paths = {"/v1/traces", "/v1/metrics", "/v1/logs"}};
     (void)ss_scratch_init(&f->scratch, &f->service, 0);
     f->scratch.now_ns = 1000000000;
+    f->scratch.route.open = fixture_open;
     fixture_connect(f);
 }
 

@@ -1,5 +1,5 @@
 /* Source: snappy's "format_description.txt" and "framing_format.txt". */
-#include "net/codec_snappy.h"
+#include "codec/snappy.h"
 
 #include <string.h>
 

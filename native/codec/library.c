@@ -1,4 +1,4 @@
-#include "net/codec_library.h"
+#include "codec/library.h"
 
 #include <dlfcn.h>
 #include <string.h>

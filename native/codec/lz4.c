@@ -1,5 +1,5 @@
 /* Source: lz4's "lz4_Frame_format.md" and the interface of its frame library. */
-#include "net/codec_lz4.h"
+#include "codec/lz4.h"
 
 #if SPANSIEVE_HAVE_LZ4
 
@@ -72,7 +72,7 @@ static ss_status unpack(const ss_lz4 *lz4, void *context, const uint8_t *bytes, 
         }
         pos += used;
         out->length += written;
-        if (hint != 0 && used == 0 && written == 0) {
+        if (used == 0 && written == 0) {
             return ss_codec_fail(error, SS_ERR_MALFORMED, pos, "compressed data ends too early");
         }
     }

@@ -7,8 +7,8 @@
  * output is one piece of memory: what a decoder holds is its output and its tables.
  * Sources: RFC 1950, RFC 1952, RFC 8878, snappy's format and framing descriptions.
  */
-#include "net/codec_lz4.h"
-#include "net/codec_snappy.h"
+#include "codec/lz4.h"
+#include "codec/snappy.h"
 #include "spansieve.h"
 
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #ifndef SS_CODEC_LZ4_H
 #define SS_CODEC_LZ4_H
 
-#include "net/codec_library.h"
+#include "codec/library.h"
 
 /* The loaded library. Zero-initialised: not needed yet. */
 typedef struct ss_lz4 {
