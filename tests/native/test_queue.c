@@ -49,7 +49,7 @@ static bool next_is(setup *s, const ss_buffer *request, ss_encoding encoding) {
                 ss_decompress(s->codec, encoding, item.bytes, item.length, request->length, &plain, &error) == SS_OK &&
                 plain.length == request->length && memcmp(plain.data, request->data, plain.length) == 0;
     ss_buffer_free(&plain);
-    ss_queue_done(s->queue, &item);
+    ss_queue_done(s->queue, &item, &(ss_verdict){0}, 0);
     return same;
 }
 
@@ -165,7 +165,7 @@ static void *pop_until_closed(void *argument) {
         ss_status status = ss_queue_pop(s->queue, 1000000, &item);
         if (status == SS_OK) {
             popped++;
-            ss_queue_done(s->queue, &item);
+            ss_queue_done(s->queue, &item, &(ss_verdict){0}, 0);
         } else if (status == SS_ERR_CLOSED) {
             return (void *)(uintptr_t)popped;
         }
