@@ -1,8 +1,8 @@
 /*
  * A bounded queue in memory, filled by event loops and batches, emptied by the exporter's threads. A request keeps its
- * place until the one who took it says what became of it. It is compressed before it waits, so that an outage of the backend
- * costs a tenth of the memory, and so that who brings too much is slowed down by the work, not by others' memory.
- * Source: the Collector's sending_queue.
+ * place until the one who took it says what became of it. It is compressed before it waits, so that an outage of the
+ * backend costs a tenth of the memory, and so that who brings too much is slowed down by the work, not by others'
+ * memory. Source: the Collector's sending_queue.
  */
 #include "core/clock.h"
 #include "otlp/table.h"
