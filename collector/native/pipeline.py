@@ -195,23 +195,29 @@ class Queue(Consumer):
         """
         lib.ss_queue_hold_answers(self.pointer, takes_all)
 
-    def done(self, item: QueueItem, verdict: Verdict, wire_bytes: int = 0) -> bool:
+    def done(self, item: QueueItem, verdict: Verdict | None = None, wire_bytes: int = 0) -> bool:
         """Count what became of item, give back its place and its bytes, and tell the client that waits for it.
+
+        Args:
+            verdict: what the client is told; None counts nothing and has the client come again.
+            wire_bytes: that it took to send, on success.
 
         Returns:
             False when give_up has counted it already.
         """
-        struct = ffi.new(
-            "ss_verdict *",
-            {
-                "code": verdict.code,
-                "has_retry_delay": verdict.retry_delay_ms is not None,
-                "retry_delay_ms": verdict.retry_delay_ms or 0,
-                "rejected_items": verdict.rejected_items,
-            },
-        )
-        message = verdict.message.encode()[: len(struct.message) - 1]
-        ffi.memmove(struct.message, message, len(message))
+        struct = ffi.NULL
+        if verdict is not None:
+            struct = ffi.new(
+                "ss_verdict *",
+                {
+                    "code": verdict.code,
+                    "has_retry_delay": verdict.retry_delay_ms is not None,
+                    "retry_delay_ms": verdict.retry_delay_ms or 0,
+                    "rejected_items": verdict.rejected_items,
+                },
+            )
+            message = verdict.message.encode()[: len(struct.message) - 1]
+            ffi.memmove(struct.message, message, len(message))
         return bool(lib.ss_queue_done(self.pointer, item.struct, struct, wire_bytes))
 
     def give_up(self) -> int:

@@ -478,7 +478,8 @@ ss_status ss_queue_pop(ss_consumer *queue, uint64_t timeout_ns, ss_queue_item *i
  * only; the others wait at their clients, who are as many as the receivers let in. */
 void ss_queue_hold_answers(ss_consumer *queue, bool takes_all);
 /* What became of the request: counts it, frees its bytes and its place, tells its clients. SS_CODE_OK is sent, with
- * bytes_sent on the wire; all else is failed. False: it was counted by ss_queue_give_up. Any thread. */
+ * bytes_sent on the wire; all else is failed. NULL: not counted, and clients are to come again. False: it was counted
+ * by ss_queue_give_up. Any thread. */
 bool ss_queue_done(ss_consumer *queue, ss_queue_item *item, const ss_verdict *verdict, uint64_t bytes_sent);
 /* Count what is still held as failed, once and for all: returns how many items. Any thread. */
 uint64_t ss_queue_give_up(ss_consumer *queue);

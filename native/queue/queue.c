@@ -180,11 +180,15 @@ static void free_place(queue *self, const entry *gone) {
     pthread_cond_broadcast(&self->freed);
 }
 
+/* Tell the client that waits; without a verdict nobody knows what became of its request, and it is to come again. */
 static void answer(entry *answered, const ss_verdict *verdict) {
-    if (answered->promise) {
-        ss_promise_tell(answered->promise, verdict);
-        answered->promise = NULL;
+    if (!answered->promise) {
+        return;
     }
+    ss_verdict stopping = {0};
+    ss_refuse(&stopping, "collector is shutting down", REFUSAL_RETRY_MS);
+    ss_promise_tell(answered->promise, verdict ? verdict : &stopping);
+    answered->promise = NULL;
 }
 
 static ss_status queue_consume(ss_consumer *consumer, ss_worker *worker, const ss_view *view, ss_verdict *verdict) {
@@ -315,7 +319,7 @@ bool ss_queue_done(ss_consumer *consumer, ss_queue_item *item, const ss_verdict 
     *item = (ss_queue_item){0};
     pthread_mutex_lock(&self->lock);
     bool is_counted = !self->has_given_up;
-    if (is_counted) {
+    if (is_counted && verdict) {
         count(self, gone, verdict, bytes_sent);
     }
     free_place(self, gone);
@@ -355,11 +359,9 @@ void ss_queue_read_stats(const ss_consumer *consumer, ss_queue_stats *stats) {
 
 static void queue_free(ss_consumer *consumer) {
     queue *self = (queue *)consumer;
-    ss_verdict stopping = {0}; /* to clients not answered by now: they are to come again */
-    ss_refuse(&stopping, "collector is shutting down", REFUSAL_RETRY_MS);
     for (entry *next, *left = self->first; left; left = next) {
         next = left->next;
-        answer(left, &stopping);
+        answer(left, NULL);
         discard(self, left);
     }
     for (press *next, *left = self->presses; left; left = next) {
