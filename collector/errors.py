@@ -38,6 +38,10 @@ class StartError(CollectorError):
         super().__init__(f"{component}: {message}")
 
 
+class TLSFailure(CollectorError):
+    """Certificates, keys or limits of TLS cannot be used; the text says which, and why."""
+
+
 class ConsumeError(CollectorError):
     """A request could not be taken or delivered; code is the peer's google.rpc.Code, None when there is none."""
 

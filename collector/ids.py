@@ -34,6 +34,19 @@ class Signal(enum.Enum):
 _SIGNALS = list(Signal)
 
 
+class Pem(NamedTuple):
+    """What the files and texts of a section `tls` hold, in PEM format; empty where it names none.
+
+    Attributes:
+        ca: trusted for the peer's certificate.
+        cert, key: to show to the peer.
+    """
+
+    ca: str
+    cert: str
+    key: str
+
+
 class Kind(enum.Enum):
     """The five kinds of component; the value is the section in YAML and the folder here."""
 

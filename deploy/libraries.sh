@@ -18,6 +18,7 @@ llhttp() { if ! in_apt libllhttp-dev && in_apt node-llhttp; then echo node-llhtt
 missing() {
     command -v pkg-config >/dev/null || echo pkg-config pkgconf
     has_module libnghttp2 || echo libnghttp2-dev libnghttp2-devel
+    has_module "openssl >= 3.0" || echo libssl-dev openssl-devel
     has_module libzstd || echo libzstd-dev libzstd-devel
     has_module zlib || echo zlib1g-dev zlib-devel
     has_module libpcre2-8 || echo libpcre2-dev pcre2-devel

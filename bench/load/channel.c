@@ -108,7 +108,7 @@ bool channel_connect(load_channel *channel, uint64_t timeout_ns, char *message, 
     const ss_client_wait wait = {.deadline_ns = ss_clock_deadline(timeout_ns), .wake_fd = -1};
     ss_client_socket made;
     const load_target *target = channel->target;
-    if (ss_client_socket_connect(&made, target->host, target->port, &wait, message, message_size) != SS_OK) {
+    if (ss_client_socket_connect(&made, target->host, target->port, NULL, &wait, message, message_size) != SS_OK) {
         return false;
     }
     channel->fd = made.fd;

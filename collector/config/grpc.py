@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from collector.config.fields import Duration, option, section
 from collector.config.network import Network, endpoint_problems, unsupported
+from collector.config.tls import TLSServer
 from collector.lean import Any
 
 _MIB = 1 << 20
@@ -77,7 +78,7 @@ class GrpcServer:
     read_buffer_size: int = option(524288, doc="Accepted; buffers size themselves.", unit="bytes")
     write_buffer_size: int = option(0, doc="Accepted; buffers size themselves.", unit="bytes")
     keepalive: Keepalive = option(factory=Keepalive, doc="Life of connections.")
-    tls: Any = option(None, doc="Not supported yet.")
+    tls: TLSServer | None = option(None, doc="Transport security; null is plain text.")
     auth: Any = option(None, doc="Not supported yet.")
     include_metadata: bool = option(False, doc="Accepted; no component reads request metadata yet.")
     middlewares: tuple[Any, ...] = option((), doc="Not supported yet.")
@@ -106,4 +107,4 @@ class GrpcServer:
             if getattr(self, name) < 0:
                 yield name, f"{name} value must be greater than or equal to 0"
         yield from endpoint_problems(self)
-        yield from unsupported(self, "tls", "auth", "middlewares")
+        yield from unsupported(self, "auth", "middlewares")

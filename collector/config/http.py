@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from collector.config.fields import Duration, Secret, option, section
 from collector.config.headers import canonical_name, header_problems, is_header_name
 from collector.config.network import Network, endpoint_problems, unsupported
+from collector.config.tls import TLSServer
 from collector.lean import Any
 
 CONTENT_ENCODINGS = ("", "gzip", "zstd", "zlib", "snappy", "deflate", "lz4", "x-snappy-framed")
@@ -99,7 +100,7 @@ class HttpServer:
     )
     response_headers: dict[str, Secret] = option(factory=dict, doc="Headers added to every answer.")
     cors: Cors | None = option(None, doc="What pages of other origins may do.")
-    tls: Any = option(None, doc="Not supported yet.")
+    tls: TLSServer | None = option(None, doc="Transport security; null is plain text.")
     auth: Any = option(None, doc="Not supported yet.")
     include_metadata: bool = option(False, doc="Accepted; no component reads request metadata yet.")
     middlewares: tuple[Any, ...] = option((), doc="Not supported yet.")
@@ -143,4 +144,4 @@ class HttpServer:
         for name in self.response_headers:
             if name.lower() in _OWN_HEADERS:
                 yield f"response_headers::{name}", "is set by the server itself"
-        yield from unsupported(self, "tls", "auth", "middlewares")
+        yield from unsupported(self, "auth", "middlewares")

@@ -13,7 +13,9 @@ from collector.exporterhelper.request import Request
 from collector.lean import Any
 from collector.native.codec import Codec, Encoding
 
-_LEVELS = {"gzip": range(-1, 10), "zlib": range(-1, 10), "deflate": range(-1, 10), "zstd": range(-1, 23)}
+_DEFLATE = ("gzip", "zlib", "deflate")
+_DEFLATE_MIDDLE = 6  # what zlib and Go mean by -1
+_LEVELS = {**dict.fromkeys(_DEFLATE, range(-1, 10)), "zstd": range(-1, 23)}
 
 
 @section
@@ -22,7 +24,7 @@ class CompressionParams:
 
     level: int = option(
         0,
-        doc="gzip, zlib, deflate: 1 to 9; zstd: 1 to 22; 0 or -1 for the default (6; zstd 1, wider from 1 MiB on).",
+        doc="gzip, zlib, deflate: 1 to 9, -1 is 6; zstd: 1 to 22; 0 for the default: 1, and zstd wider from 1 MiB on.",
     )
 
     def level_problems(self, compression: str) -> Iterator[tuple[str, str]]:
@@ -35,6 +37,8 @@ class CompressionParams:
 
 def native_level(params: CompressionParams, compression: str) -> int:
     """Return the level that the data plane knows; 0 is the default of a compression, or its only one."""
+    if params.level == -1 and compression in _DEFLATE:
+        return _DEFLATE_MIDDLE
     return max(0, params.level) if compression in _LEVELS else 0
 
 

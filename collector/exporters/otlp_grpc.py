@@ -13,22 +13,25 @@ import enum
 from collections.abc import Iterator
 
 from collector import __version__
-from collector.component import Factory, Settings, Stability
+from collector.component import Factory, Handle, Settings, Stability
 from collector.config.fields import Duration, option, section
+from collector.config.tls import CertificateWatch, TLSClient
 from collector.config.values import split_address
-from collector.errors import ConsumeError, PermanentError, RetryableError
+from collector.errors import ConsumeError, PermanentError, RetryableError, StartError, TLSFailure
 from collector.exporterhelper.client import ClientConfig
 from collector.exporterhelper.compression import Recoder, native_level
 from collector.exporterhelper.queue import QueueSender, Taken
 from collector.exporterhelper.request import Request, Sent
 from collector.exporterhelper.timeout import TIMEOUT_DOC, attempt_limit_s
-from collector.exporterhelper.tls import TLS
 from collector.ids import Signal
-from collector.lean import NamedTuple
+from collector.lean import TYPE_CHECKING, Any, NamedTuple
 from collector.native.client import Client, ExportResult
 from collector.native.codec import Encoding
 from collector.native.pipeline import Queue
 from collector.telemetry.instruments import Sample
+
+if TYPE_CHECKING:
+    from collector.native.tls import Tls
 
 _OK = 0
 _RESOURCE_EXHAUSTED = 8
@@ -128,7 +131,10 @@ class Config(ClientConfig):
         synonyms={"": "none"},
     )
     timeout: Duration = option(Duration(5.0), doc=TIMEOUT_DOC, minimum=0)
-    tls: TLS = option(factory=TLS, doc="Transport security.")
+    tls: TLSClient = option(
+        factory=TLSClient,
+        doc="Transport security, which is the default: `insecure: true`, http:// or a unix socket is plain text.",
+    )
     user_agent: str = option("", doc="Name under which requests are sent; empty for that of spansieve.")
     authority: str = option("", doc="Value of :authority; empty for the endpoint.")
     keepalive: Keepalive = option(factory=Keepalive, doc="Accepted for compatibility.")
@@ -139,6 +145,13 @@ class Config(ClientConfig):
         "round_robin", doc="Accepted for compatibility: each call takes any free connection."
     )
 
+    @property
+    def uses_tls(self) -> bool:
+        """True unless the scheme, or `insecure`, says plain text; https:// has the last word."""
+        if self.endpoint.startswith("https://"):
+            return True
+        return not self.tls.is_off and not self.endpoint.startswith(("http://", "unix:"))
+
     def problems(self) -> Iterator[tuple[str, str]]:
         """Yield (field, message) for each rule that the values break."""
         if not self.endpoint:
@@ -148,10 +161,9 @@ class Config(ClientConfig):
             parse_endpoint(self.endpoint)
         except ValueError as error:
             yield "endpoint", str(error)
-        if self.endpoint.startswith("https://"):
-            yield "endpoint", "TLS is not supported yet: use http:// or host:port with tls.insecure: true"
-        elif not self.tls.insecure and not self.endpoint.startswith(("http://", "unix:")):
-            yield "tls", "TLS is not supported yet: set tls.insecure: true"
+        names = {self.authority, self.tls.server_name_override} - {""}
+        if self.uses_tls and len(names) > 1:
+            yield "authority", f"differs from tls::server_name_override {self.tls.server_name_override!r}"
         if self.balancer_name not in _BALANCERS:
             yield "balancer_name", f"invalid balancer_name: {self.balancer_name}"
         yield from self.client_problems(self.compression)
@@ -179,25 +191,27 @@ def _failure(result: ExportResult, endpoint: str) -> ConsumeError:
     return RetryableError(throttled, delay_s, code=result.code)
 
 
+def _host_of(authority: str) -> str:
+    """Return the name in `host` or `host:port`, without the brackets of an IPv6 literal."""
+    host, separator, port = authority.rpartition(":")
+    return (host if separator and port.isdecimal() else authority).strip("[]")
+
+
 class OtlpGrpc:
     """The exporter of one signal."""
 
     def __init__(self, config: Config, settings: Settings) -> None:
         host, port = parse_endpoint(config.endpoint)
+        self._config = config
+        self._settings = settings
+        self._watch: Handle | None = None
+        self._client: Any = None
         self._endpoint = config.endpoint
         self._signal = settings.own_signal
         self._log = settings.log
         self._recoder = Recoder()
         self._compression = config.compression
         self._timeout_s = attempt_limit_s(config.timeout, None)
-        self._client = Client(
-            host,
-            port,
-            authority=config.authority,
-            user_agent=config.user_agent or f"spansieve/{__version__}",
-            headers=config.headers,
-            max_connections=config.sending_queue.num_consumers,
-        )
         self._queue = QueueSender(
             settings,
             self._send,
@@ -208,18 +222,48 @@ class OtlpGrpc:
             encoding=config.compression.encoding,
             level=native_level(config.compression_params, config.compression),
             take=self._take,
-            abort=self._client.close,
+            abort=self._abort,
         )
         self.consumer = self._queue.consumer
 
     def start(self) -> None:
         """Begin to send; the first request connects."""
+        config = self._config
+        host, port = parse_endpoint(config.endpoint)
+        self._client = Client(
+            host,
+            port,
+            authority=config.authority or (config.tls.server_name_override if config.uses_tls else ""),
+            user_agent=config.user_agent or f"spansieve/{__version__}",
+            headers=config.headers,
+            max_connections=config.sending_queue.num_consumers,
+            tls=self._start_tls(host) if config.uses_tls else None,
+        )
         self._queue.start()
+
+    def _start_tls(self, host: str) -> Tls:
+        # As in the Collector, `insecure` without an authority leaves a https:// endpoint to the defaults.
+        keys = TLSClient() if self._config.tls.is_off else self._config.tls
+        try:
+            pem = keys.read()
+            tls = keys.native(pem, _host_of(self._config.authority) or host)
+        except TLSFailure as error:
+            raise StartError(self._settings.id, str(error)) from error
+        if keys.reload_interval > 0:
+            watch = CertificateWatch(keys, pem, tls.use, self._log)
+            self._watch = self._settings.loop.every(keys.reload_interval, watch.check)
+        return tls
 
     def shutdown(self, deadline_s: float) -> None:
         """Send what is queued within deadline_s seconds, then close the connections."""
+        if self._watch is not None:
+            self._watch.cancel()
         self._queue.shutdown(deadline_s)
-        self._client.close()
+        self._abort()
+
+    def _abort(self) -> None:
+        if self._client is not None:
+            self._client.close()
 
     def samples(self) -> Iterator[Sample]:
         """Return the exporter's metrics as they are now."""
@@ -275,7 +319,8 @@ class OtlpGrpc:
 
     def _export(self, compression: Compression, request: Request, limit_s: float | None) -> ExportResult:
         message = self._recoder.recode(request, compression.encoding)
-        return self._client.export(self._signal, compression.value, message, limit_s)
+        result: ExportResult = self._client.export(self._signal, compression.value, message, limit_s)
+        return result
 
 
 factory = Factory(

@@ -13,16 +13,24 @@ import time
 from collections.abc import Iterator, Mapping
 
 from collector import __version__
-from collector.component import Factory, Settings, Stability
+from collector.component import Factory, Handle, Settings, Stability
 from collector.config.fields import Duration, option, section, unserved
-from collector.errors import ConsumeError, MalformedInput, PermanentError, RetryableError, reason_of
+from collector.config.tls import CertificateWatch, TLSClient
+from collector.errors import (
+    ConsumeError,
+    MalformedInput,
+    PermanentError,
+    RetryableError,
+    StartError,
+    TLSFailure,
+    reason_of,
+)
 from collector.exporterhelper.client import ClientConfig
 from collector.exporterhelper.compression import Recoder, native_level
 from collector.exporterhelper.queue import QueueSender
 from collector.exporterhelper.request import Request, Sent
 from collector.exporterhelper.timeout import TIMEOUT_DOC
-from collector.exporterhelper.tls import TLS
-from collector.ids import Signal
+from collector.ids import Pem, Signal
 from collector.lean import Any
 from collector.native import codec
 from collector.native.client import PartialSuccess, read_partial_success, read_rpc_status
@@ -94,7 +102,7 @@ class Config(ClientConfig):
         synonyms={"": "none"},
     )
     timeout: Duration = option(Duration(30.0), doc=TIMEOUT_DOC, minimum=0)
-    tls: TLS = option(factory=TLS, doc="Transport security.")
+    tls: TLSClient = option(factory=TLSClient, doc="Transport security of https:// endpoints.")
     keepalive: Keepalive = option(factory=Keepalive, doc="Accepted for compatibility.")
     max_conns_per_host: int = option(
         0, doc="Accepted for compatibility: there are at most as many as consumers of the queue."
@@ -118,10 +126,10 @@ class Config(ClientConfig):
         if not urls:
             yield "endpoint", "at least one endpoint must be specified"
         for field, url in urls:
-            if url.startswith("https://"):
-                yield field, "TLS is not supported yet: use http://"
-            elif not _is_url(url):
+            if not _is_url(url):
                 yield field, f"expected a URL such as 'http://localhost:4318', got {url!r}"
+        if len(self.tls.curve_preferences) > 1:
+            yield "tls::curve_preferences", "more than one is not supported yet in this exporter"
         yield from self.client_problems(self.compression)
 
     def problems_for(self, signal: Signal) -> Iterator[tuple[str, str]]:
@@ -132,8 +140,9 @@ class Config(ClientConfig):
 
 def _is_url(url: str) -> bool:
     """Tell whether requests can be made to url."""
-    authority = url.removeprefix("http://").partition("/")[0].partition("?")[0].rpartition("@")[2]
-    if not url.startswith("http://") or not url.isprintable() or " " in url:
+    scheme, _, rest = url.partition("://")
+    authority = rest.partition("/")[0].partition("?")[0].rpartition("@")[2]
+    if scheme not in ("http", "https") or not url.isprintable() or " " in url:
         return False
     host, _, port = authority.rpartition(":") if _HAS_PORT.search(authority) else (authority, "", "80")
     is_v6 = host.startswith("[") and host.endswith("]") and ":" in host
@@ -216,6 +225,8 @@ class OtlpHttp:
         self._level = native_level(config.compression_params, config.compression)
         is_json = config.encoding is Encoding.JSON  # which is made from what waits in the queue
         self._pool: Any = None
+        self._watch: Handle | None = None
+        self._settings = settings
         self._queue = QueueSender(
             settings,
             self._send,
@@ -230,18 +241,54 @@ class OtlpHttp:
 
     def start(self) -> None:
         """Begin to send; the first request connects."""
-        import urllib3  # 6 MB that only this exporter needs
-
-        self._pool = urllib3.PoolManager(
-            num_pools=1, maxsize=self._config.sending_queue.num_consumers, retries=False
-        )
+        if self._url.startswith("https://"):
+            self._start_tls()
+        else:
+            self._pool = self._new_pool()
         self._queue.start()
 
     def shutdown(self, deadline_s: float) -> None:
         """Send what is queued within deadline_s seconds, then close the connections."""
+        if self._watch is not None:
+            self._watch.cancel()
         self._queue.shutdown(deadline_s)
         if self._pool is not None:
             self._pool.clear()
+
+    def _start_tls(self) -> None:
+        # As in the Collector, `insecure` without an authority leaves a https:// endpoint to the defaults.
+        tls = TLSClient() if self._config.tls.is_off else self._config.tls
+        try:
+            pem = tls.read()
+            self._use(tls, pem)
+        except TLSFailure as error:
+            raise StartError(self._settings.id, str(error)) from error
+        if tls.reload_interval > 0:
+            watch = CertificateWatch(tls, pem, lambda pem: self._use(tls, pem), self._settings.log)
+            self._watch = self._settings.loop.every(tls.reload_interval, watch.check)
+
+    def _use(self, tls: TLSClient, pem: Pem) -> None:
+        """Connect with these certificates from the next connection on."""
+        from collector.exporterhelper.tls import client_context
+
+        keys: dict[str, Any] = {"ssl_context": client_context(tls, pem)}
+        if tls.server_name_override:
+            keys["server_hostname"] = tls.server_name_override
+        if tls.insecure_skip_verify:
+            import urllib3
+
+            urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)  # it is what was asked for
+            keys |= {"cert_reqs": "CERT_NONE", "assert_hostname": False}
+        before, self._pool = self._pool, self._new_pool(**keys)
+        if before is not None:
+            before.clear()
+
+    def _new_pool(self, **keys: Any) -> Any:
+        import urllib3  # 6 MB that only this exporter needs
+
+        return urllib3.PoolManager(
+            num_pools=1, maxsize=self._config.sending_queue.num_consumers, retries=False, **keys
+        )
 
     def samples(self) -> Iterator[Sample]:
         """Return the exporter's metrics as they are now."""
@@ -264,7 +311,7 @@ class OtlpHttp:
             )
         except urllib3.exceptions.HTTPError as error:
             raise RetryableError(
-                f'failed to make an HTTP request: Post "{self._url}": {reason_of(error)}'
+                f'failed to make an HTTP request: Post "{self._url}": {_reason(error)}'
             ) from error
         content_type = response.headers.get("content-type", "")
         answer = _read_bounded(response)
@@ -323,6 +370,16 @@ def _read_bounded(response: Any) -> bytes:
     else:
         response.close()
     return body
+
+
+def _reason(error: Exception) -> str:
+    """Return why a request had no answer: what TLS says where it was the cause."""
+    cause = error.__cause__ or (error.args[0] if error.args else None)
+    if type(cause).__module__ == "ssl" or type(error).__name__ == "SSLError":
+        from collector.exporterhelper.tls import reason
+
+        return f"tls: {reason(cause if isinstance(cause, Exception) else error)}"
+    return reason_of(error)
 
 
 factory = Factory(

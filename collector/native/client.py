@@ -6,10 +6,13 @@ from collections.abc import Mapping
 
 from collector.errors import MalformedInput
 from collector.ids import Signal
-from collector.lean import Any, NamedTuple
+from collector.lean import TYPE_CHECKING, Any, NamedTuple
 from collector.native.errors import check, fail, new_error
 from collector.native.library import ffi, lib
 from collector.native.pipeline import Queue, QueueItem
+
+if TYPE_CHECKING:
+    from collector.native.tls import Tls
 
 _ENCODINGS = {
     "none": lib.SS_ENCODING_IDENTITY,
@@ -95,6 +98,7 @@ class Client:
         headers: sent with each call, names in any case.
         max_connections: calls at once; more wait for a place.
         connect_timeout_s: for one connect; a call's own limit holds too.
+        tls: None for plain text.
 
     Raises:
         NativeError: a header or the authority is not valid HTTP.
@@ -110,6 +114,7 @@ class Client:
         headers: Mapping[str, str] | None = None,
         max_connections: int,
         connect_timeout_s: float = 20.0,
+        tls: Tls | None = None,
     ) -> None:
         texts = [text for name, value in (headers or {}).items() for text in (name.lower(), value)]
         strings = [ffi.new("char[]", text.encode()) for text in texts]
@@ -122,12 +127,14 @@ class Client:
             "n_headers": len(strings),
             "max_connections": max_connections,
             "connect_timeout_ns": _nanoseconds(connect_timeout_s),
+            "tls": ffi.NULL if tls is None else tls.pointer,
         }
         error = new_error()
         pointer = lib.ss_client_new(ffi.new("ss_client_config *", values), error)
         if pointer == ffi.NULL:
             fail(error.code, "client", error)
         self._pointer = ffi.gc(pointer, lib.ss_client_free)
+        self._keep = tls
         self._failures = {lib.SS_OK: None, lib.SS_ERR_TIMEOUT: "timeout", lib.SS_ERR_CLOSED: "closed"}
 
     def export(

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from collector.lean import Any, NamedTuple, record
+from collector.lean import TYPE_CHECKING, Any, NamedTuple, record
 from collector.native.errors import check, fail, new_error
 from collector.native.library import ffi, lib
 from collector.native.pipeline import Receiver
 from collector.native.runtime import Runtime
+
+if TYPE_CHECKING:
+    from collector.native.tls import Tls
 
 
 class Cors(NamedTuple):
@@ -41,6 +44,8 @@ class Rules:
         encodings: values of Content-Encoding that are accepted, `""` for none; an empty set takes bodies as they come.
         response_headers: lines of every HTTP answer, each with its end.
         cors: for browsers; None: no word of it.
+        tls: None is plain text.
+        handshake_timeout_s: TLS must be agreed on within it.
     """
 
     max_message_bytes: int = 4 << 20
@@ -64,6 +69,8 @@ class Rules:
     )
     response_headers: str = ""
     cors: Cors | None = None
+    tls: Tls | None = None
+    handshake_timeout_s: float = 10.0
 
 
 @record
@@ -131,7 +138,7 @@ class Server:
         if pointer == ffi.NULL:
             fail(error.code, "server", error)
         self._pointer = ffi.gc(pointer, lib.ss_server_free)
-        self._keep = (runtime, receiver, accept)
+        self._keep = (runtime, receiver, accept, [listener.tls for listener in listeners])
 
     def strangers(self) -> dict[tuple[str, str], int]:
         """Return how many clients came to a port of a protocol (the first) and spoke another one (the second)."""
@@ -181,8 +188,10 @@ _TRANSPORTS = {"grpc": lib.SS_TRANSPORT_GRPC, "http": lib.SS_TRANSPORT_HTTP}
 _STRANGERS = (
     ("grpc", "http1", lib.SS_STRANGER_HTTP1),
     ("grpc", "tls", lib.SS_STRANGER_TLS),
+    ("grpc", "plain", lib.SS_STRANGER_PLAIN),
     ("http", "http2", lib.SS_STRANGER_HTTP2),
     ("http", "tls", lib.SS_STRANGER_TLS),
+    ("http", "plain", lib.SS_STRANGER_PLAIN),
 )
 _CONTENT_ENCODINGS = {
     "": 1 << lib.SS_CONTENT_NONE | 1 << lib.SS_CONTENT_IDENTITY,
@@ -246,4 +255,6 @@ def _listener_config(listener: Listener, kept: list[Any]) -> dict[str, Any]:
         "write_timeout_ns": nanoseconds(listener.write_timeout_s),
         "response_headers": text(listener.response_headers),
         "cors": cors,
+        "tls": ffi.NULL if listener.tls is None else listener.tls.pointer,
+        "handshake_timeout_ns": nanoseconds(listener.handshake_timeout_s),
     }

@@ -9,20 +9,24 @@ from __future__ import annotations
 import enum
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from collector.component import Factory, Handle, Settings, Stability
 from collector.config.fields import option, section
 from collector.config.grpc import GrpcServer
 from collector.config.http import HttpServer
-from collector.errors import StartError
+from collector.config.tls import CertificateWatch
+from collector.errors import StartError, TLSFailure
 from collector.ids import Signal
-from collector.lean import NamedTuple
+from collector.lean import TYPE_CHECKING, NamedTuple
 from collector.native.library import has_net, lib
 from collector.native.pipeline import Consumer
 from collector.native.pipeline import Receiver as NativeReceiver
 from collector.telemetry.instruments import Instrument, Sample
 from collector.transport import Cors, Listener, Transport
+
+if TYPE_CHECKING:
+    from collector.native.tls import Tls
 
 _MIB = 1 << 20
 # A request holds a thread of the portable transport until it is complete; they are made when needed.
@@ -160,11 +164,18 @@ class Config:
         if self.protocols.grpc is None and self.protocols.http is None:
             yield "", "must specify at least one protocol when using the OTLP receiver"
         http = self.protocols.http
-        if http is not None and (self.transport is TransportName.GRPCIO or not has_net()):
+        if http is not None and not self._is_native:
             if http.cors is not None and http.cors.is_on:
                 yield "protocols::http::cors", _NATIVE_ONLY
             if http.write_timeout > 0:
                 yield "protocols::http::write_timeout", _NATIVE_ONLY
+        for name, protocol in (("grpc", self.protocols.grpc), ("http", http)):
+            if protocol is not None and protocol.tls is not None and not self._is_native:
+                yield f"protocols::{name}::tls", _NATIVE_ONLY
+
+    @property
+    def _is_native(self) -> bool:
+        return self.transport is TransportName.NATIVE and has_net()
 
 
 class Stranger(NamedTuple):
@@ -197,6 +208,15 @@ _STRANGERS = (
         )
         for transport in ("grpc", "http")
     ),
+    *(
+        Stranger(
+            transport,
+            "plain",
+            "a client without TLS is talking to a port with it: give it an https:// endpoint, or unset"
+            " OTEL_EXPORTER_OTLP_INSECURE",
+        )
+        for transport in ("grpc", "http")
+    ),
 )
 
 
@@ -206,6 +226,7 @@ class Receiver:
     def __init__(self, config: Config, settings: Settings) -> None:
         self._config = config
         self._settings = settings
+        self._tls: dict[str, Tls] = {}
         self._listeners = listeners(config.protocols)
         self._native = NativeReceiver(
             settings.runtime, rejects_requests=config.invalid_items is InvalidItems.REJECT_REQUEST
@@ -213,7 +234,8 @@ class Receiver:
         self._reporter = FaultReporter(self._native, settings)
         self._transport: Transport | None = None
         self._addresses: dict[str, str] = {}
-        self._watch: Handle | None = None
+        self._watches: list[Handle] = []
+        self._told_failures: dict[str, tuple[int, float]] = {}
         self._told: dict[Stranger, tuple[int, float]] = {}
 
     @property
@@ -227,6 +249,10 @@ class Receiver:
 
     def start(self) -> None:
         """Serve."""
+        try:
+            self._start_tls()
+        except TLSFailure as error:
+            raise StartError(self._settings.id, str(error)) from error
         transport = self._new_transport()
         try:
             self._addresses = transport.start()
@@ -239,15 +265,16 @@ class Receiver:
             ) from error
         self._transport = transport
         self._reporter.start()
-        self._watch = self._settings.loop.every(_STRANGERS_PERIOD_S, self._tell_of_strangers)
+        self._watches.append(self._settings.loop.every(_STRANGERS_PERIOD_S, self._tell_of_strangers))
         for protocol, address in self._addresses.items():
             self._settings.log.info(f"Starting {protocol.upper()} server", endpoint=address)
         self._advise()
 
     def shutdown(self, deadline_s: float) -> None:
         """Refuse new requests, let those in flight finish within deadline_s, close."""
-        if self._watch is not None:
-            self._watch.cancel()
+        for watch in self._watches:
+            watch.cancel()
+        self._watches = []
         if self._transport is not None:
             self._transport.shutdown(deadline_s)
         self._reporter.shutdown()
@@ -278,6 +305,21 @@ class Receiver:
                 labels = (("receiver", receiver), ("transport", transport))
                 yield Sample(_MISDIRECTED, (*labels, ("speaks", speaks)), value)
 
+    def _start_tls(self) -> None:
+        """Read the certificates of each protocol that has some, now and as often as is wished."""
+        protocols = self._config.protocols
+        for name, alpn, protocol in (("grpc", "h2", protocols.grpc), ("http", "http/1.1", protocols.http)):
+            keys = protocol.tls if protocol is not None else None
+            if keys is None:
+                continue
+            pem = keys.read()
+            tls = keys.native(pem, alpn)
+            self._tls[name] = tls
+            if keys.check_period_s > 0:
+                watch = CertificateWatch(keys, pem, tls.use, self._settings.log)
+                self._watches.append(self._settings.loop.every(keys.check_period_s, watch.check))
+        self._listeners = listeners(protocols, self._tls)
+
     def _new_transport(self) -> Transport:
         name = self._config.transport
         if name is TransportName.NATIVE and not has_net():
@@ -307,6 +349,7 @@ class Receiver:
     def _tell_of_strangers(self) -> None:
         """Warn of clients at the wrong port: soon, and then seldom."""
         counts = self._transport.strangers() if self._transport is not None else {}
+        self._tell_of_handshakes()
         now_s = self._settings.clock()
         for stranger in _STRANGERS:
             count = counts.get((stranger.transport, stranger.speaks), 0)
@@ -320,6 +363,22 @@ class Receiver:
                     connections=count - told,
                 )
 
+    def _tell_of_handshakes(self) -> None:
+        """Warn of clients that no connection came about with, as seldom as of strangers."""
+        now_s = self._settings.clock()
+        for protocol, tls in self._tls.items():
+            failures = tls.failures()
+            told, told_s = self._told_failures.get(protocol, (0, -_STRANGERS_SILENCE_S))
+            if failures.number > told and now_s - told_s >= _STRANGERS_SILENCE_S:
+                self._told_failures[protocol] = (failures.number, now_s)
+                self._settings.log.warning(
+                    "TLS handshake error",
+                    transport=protocol,
+                    endpoint=self._addresses.get(protocol, ""),
+                    error=failures.reason,
+                    connections=failures.number - told,
+                )
+
     def _advise(self) -> None:
         """Say what an operator who cannot connect, or whom everybody can connect to, wants to know."""
         http = self._config.protocols.http
@@ -328,7 +387,7 @@ class Receiver:
                 "The CORS configuration specifies allowed headers but no allowed origins, and is therefore ignored."
             )
         hosts = [address.rpartition(":")[0].strip("[]") for address in self._addresses.values()]
-        if any(host in ("0.0.0.0", "::") for host in hosts):
+        if any(host in ("0.0.0.0", "::") for host in hosts) and len(self._tls) < len(hosts):
             self._settings.log.warning(
                 "every host that can reach this machine can send here, without TLS or authentication"
             )
@@ -375,9 +434,10 @@ class FaultReporter:
         self._reported = (rejected, repaired)
 
 
-def listeners(protocols: Protocols) -> tuple[Listener, ...]:
-    """Return what protocols asks to be served."""
+def listeners(protocols: Protocols, tls: Mapping[str, Tls] | None = None) -> tuple[Listener, ...]:
+    """Return what protocols asks to be served, with TLS for those protocols that are in tls."""
     served = []
+    tls = tls or {}
     if protocols.grpc is not None:
         grpc = protocols.grpc
         life = grpc.keepalive.server_parameters
@@ -398,6 +458,7 @@ def listeners(protocols: Protocols) -> tuple[Listener, ...]:
                 min_ping_interval_s=pings.min_time or _MIN_PING_INTERVAL_S,
                 pings_without_calls=pings.permit_without_stream,
                 has_health=grpc.health_service,
+                tls=tls.get("grpc"),
             )
         )
     if protocols.http is not None:
@@ -417,6 +478,7 @@ def listeners(protocols: Protocols) -> tuple[Listener, ...]:
                 encodings=frozenset(http.compression_algorithms),
                 paths=http.paths,
                 cors=_cors(http),
+                tls=tls.get("http"),
             )
         )
     return tuple(served)

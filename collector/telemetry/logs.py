@@ -1,28 +1,38 @@
-"""Logs of the collector itself: a constant lower-case event and fields, one line each."""
+"""Logs of the collector itself: a constant lower-case event and fields, one line each.
+
+The standard library's `logging` would do, and be a tenth of the start and of what is imported. What is used of it is
+little, so that a logger of the standard library can stand behind `Log` too, as in tests.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import json
-import logging
 import math
+import os
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from collector.lean import Any
+from collector.lean import Any, Protocol, TextIO
 
-_LEVELS = {
-    logging.DEBUG: "debug",
-    logging.INFO: "info",
-    logging.WARNING: "warn",
-    logging.ERROR: "error",
-    logging.CRITICAL: "fatal",
-}
+_DEBUG, _INFO, _WARNING, _ERROR, _FATAL = 10, 20, 30, 40, 50  # as in logging
+_LEVELS = {_DEBUG: "debug", _INFO: "info", _WARNING: "warn", _ERROR: "error", _FATAL: "fatal"}
 
 # Events are constant texts, so few; the bound holds whatever a third-party component does.
 _EVENTS_MAX = 1024
+
+
+class LoggerLike(Protocol):
+    """What writes the lines: `Logger`, or a `logging.Logger`."""
+
+    def isEnabledFor(self, level: int) -> bool:  # noqa: N802 logging's name
+        """Tell whether lines of level are written."""
+
+    def log(self, level: int, msg: str, *, extra: Mapping[str, Any]) -> None:
+        """Write a line; extra has the key `fields`."""
 
 
 class Log:
@@ -30,7 +40,7 @@ class Log:
 
     __slots__ = ("_fields", "_logger")
 
-    def __init__(self, logger: logging.Logger, **fields: Any) -> None:
+    def __init__(self, logger: LoggerLike, **fields: Any) -> None:
         self._logger = logger
         self._fields = fields
 
@@ -44,23 +54,23 @@ class Log:
 
     def debug(self, event: str, **fields: Any) -> None:
         """Say what only a developer wants to know."""
-        self._write(logging.DEBUG, event, fields)
+        self._write(_DEBUG, event, fields)
 
     def info(self, event: str, **fields: Any) -> None:
         """Say what an operator may want to know."""
-        self._write(logging.INFO, event, fields)
+        self._write(_INFO, event, fields)
 
     def warning(self, event: str, **fields: Any) -> None:
         """Say what an operator should look at."""
-        self._write(logging.WARNING, event, fields)
+        self._write(_WARNING, event, fields)
 
     def error(self, event: str, **fields: Any) -> None:
         """Say what lost data or stopped something."""
-        self._write(logging.ERROR, event, fields)
+        self._write(_ERROR, event, fields)
 
     def shows_info(self) -> bool:
         """Tell whether what `info` says is written."""
-        return self._logger.isEnabledFor(logging.INFO)
+        return self._logger.isEnabledFor(_INFO)
 
     def _write(self, level: int, event: str, fields: dict[str, Any]) -> None:
         if self._logger.isEnabledFor(level):
@@ -74,26 +84,7 @@ class Encoding(enum.StrEnum):
     JSON = "json"
 
 
-class _Formatter(logging.Formatter):
-    def __init__(self, encoding: Encoding, initial_fields: Mapping[str, Any]) -> None:
-        super().__init__()
-        self._encoding = encoding
-        self._initial_fields = initial_fields
-
-    def format(self, record: logging.LogRecord) -> str:
-        """Return one line: time, level, event and fields."""
-        fields = {**self._initial_fields, **getattr(record, "fields", {})}
-        level = _LEVELS.get(record.levelno, record.levelname.lower())
-        event = record.getMessage()
-        stamp = _format_time(record.created)
-        if self._encoding is Encoding.JSON:
-            return _to_json({"level": level, "ts": stamp, "msg": event, **fields})
-        # A line stays a line whatever a peer or a path puts into it.
-        parts = [stamp, level, _to_json(event)[1:-1] if _has_control(event) else event]
-        return "\t".join([*parts, _to_json(fields)] if fields else parts)
-
-
-class RepeatFilter(logging.Filter):
+class RepeatFilter:
     """Thins out an event that repeats, as the Collector does: in each tick the first few, then one in many.
 
     The next record of the event that passes says how many did not, as field `suppressed`.
@@ -110,27 +101,25 @@ class RepeatFilter(logging.Filter):
         thereafter: int = 100,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        super().__init__()
         self._tick_s = tick_s
         self._initial = initial
         self._thereafter = thereafter
         self._clock = clock
         self._lock = threading.Lock()
-        self._events: dict[tuple[int, object], _Repeats] = {}
+        self._events: dict[tuple[int, str], _Repeats] = {}
 
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether record is written."""
+    def passes(self, level: int, event: str) -> tuple[bool, int]:
+        """Return whether the line is written, and how many of its kind were not since the last that was."""
         with self._lock:
-            return self._count(record)
+            return self._count(level, event)
 
-    def _count(self, record: logging.LogRecord) -> bool:
-        key = record.levelno, record.msg
+    def _count(self, level: int, event: str) -> tuple[bool, int]:
         now_s = self._clock()
-        repeats = self._events.get(key)
+        repeats = self._events.get((level, event))
         if repeats is None:
             if len(self._events) >= _EVENTS_MAX:
                 self._events.clear()
-            repeats = self._events[key] = _Repeats(now_s)
+            repeats = self._events[level, event] = _Repeats(now_s)
         if now_s - repeats.start_s >= self._tick_s:
             repeats.start_s = now_s
             repeats.count = 0
@@ -138,11 +127,9 @@ class RepeatFilter(logging.Filter):
         beyond = repeats.count - self._initial
         if beyond > 0 and (self._thereafter == 0 or beyond % self._thereafter):
             repeats.suppressed += 1
-            return False
-        if repeats.suppressed:
-            record.fields = {**getattr(record, "fields", {}), "suppressed": repeats.suppressed}
-            repeats.suppressed = 0
-        return True
+            return False, 0
+        suppressed, repeats.suppressed = repeats.suppressed, 0
+        return True, suppressed
 
 
 class _Repeats:
@@ -152,6 +139,61 @@ class _Repeats:
         self.start_s = start_s
         self.count = 0
         self.suppressed = 0
+
+
+class Logger:
+    """Writes lines as it was last told to; any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        # guarded by _lock
+        self._outputs: list[TextIO | str] = ["stderr"]
+        self._level = _INFO
+        self._encoding = Encoding.CONSOLE
+        self._initial_fields: Mapping[str, Any] = {}
+        self._repeats: RepeatFilter | None = None
+
+    def configure(
+        self,
+        level: int,
+        encoding: Encoding,
+        outputs: list[TextIO | str],
+        initial_fields: Mapping[str, Any],
+        repeats: RepeatFilter | None,
+    ) -> None:
+        """Write otherwise from now on: to files, or to `stderr` or `stdout` by name; former files are closed."""
+        with self._lock:
+            former, self._outputs = self._outputs, outputs
+            self._level = level
+            self._encoding = encoding
+            self._initial_fields = initial_fields
+            self._repeats = repeats
+        _close(former)
+
+    def isEnabledFor(self, level: int) -> bool:  # noqa: N802 logging's name
+        """Tell whether lines of level are written."""
+        return level >= self._level
+
+    def log(self, level: int, msg: str, *, extra: Mapping[str, Any]) -> None:
+        """Write a line, unless it repeats; extra has the key `fields`."""
+        fields: dict[str, Any] = {**self._initial_fields, **extra["fields"]}
+        if self._repeats is not None:
+            passes, suppressed = self._repeats.passes(level, msg)
+            if not passes:
+                return
+            if suppressed:
+                fields["suppressed"] = suppressed
+        line = _format(self._encoding, _LEVELS[level], msg, fields)
+        with self._lock:
+            for output in self._outputs:
+                # A log that cannot be written to must stop nothing; there is nowhere left to say so.
+                with contextlib.suppress(OSError, ValueError):
+                    stream: TextIO = getattr(sys, output) if isinstance(output, str) else output
+                    stream.write(line)
+                    stream.flush()
+
+
+_logger = Logger()
 
 
 def configure(
@@ -174,40 +216,47 @@ def configure(
     Raises:
         OSError: a file cannot be opened; logs are written as before.
     """
-    handlers: list[logging.Handler] = []
+    outputs: list[TextIO | str] = []
     for path in paths:
         try:
-            handlers.append(_open(path))
+            outputs.append(_open(path))
         except OSError:
-            _close(handlers)
+            _close(outputs)
             raise
-    for handler in handlers:
-        handler.setFormatter(_Formatter(Encoding(encoding), initial_fields or {}))
-    logger = logging.getLogger("spansieve")
-    logger.propagate = False
-    logger.setLevel(_level_number(level))
-    logger.filters[:] = [] if repeats is None else [repeats]
-    former, logger.handlers[:] = logger.handlers[:], handlers
-    _close(former)
-    return Log(logger)
+    _logger.configure(_level_number(level), Encoding(encoding), outputs, initial_fields or {}, repeats)
+    return Log(_logger)
 
 
-def _close(handlers: Iterable[logging.Handler]) -> None:
-    for handler in handlers:
-        handler.close()
-
-
-def _open(path: str) -> logging.Handler:
+def _open(path: str) -> TextIO | str:
     if path in ("stderr", "stdout"):
-        return logging.StreamHandler(sys.stderr if path == "stderr" else sys.stdout)
-    return logging.FileHandler(path, encoding="utf-8", errors="backslashreplace")
+        return path
+    return open(os.path.abspath(path), "a", encoding="utf-8", errors="backslashreplace")
+
+
+def _close(outputs: Iterable[TextIO | str]) -> None:
+    for output in outputs:
+        if not isinstance(output, str):
+            with contextlib.suppress(
+                OSError
+            ):  # what could not be written is written, or not, for the last time
+                output.close()
 
 
 def _level_number(level: str) -> int:
     for number, name in _LEVELS.items():
         if name == level:
             return number
-    return logging.CRITICAL
+    return _FATAL
+
+
+def _format(encoding: Encoding, level: str, event: str, fields: Mapping[str, Any]) -> str:
+    """Return one line: time, level, event and fields."""
+    stamp = _format_time(time.time())
+    if encoding is Encoding.JSON:
+        return _to_json({"level": level, "ts": stamp, "msg": event, **fields}) + "\n"
+    # A line stays a line whatever a peer or a path puts into it.
+    parts = [stamp, level, _to_json(event)[1:-1] if _has_control(event) else event]
+    return "\t".join([*parts, _to_json(fields)] if fields else parts) + "\n"
 
 
 def _format_time(time_s: float) -> str:

@@ -545,14 +545,42 @@ bool ss_encoding_is_available(ss_encoding encoding);
 typedef struct ss_codec ss_codec;
 ss_codec *ss_codec_new(void);
 void ss_codec_free(ss_codec *codec);
-/* level: the library's scale; 0 is the encoding's default (gzip, zlib: 6; zstd: 1, with a wide window
- * from 1 MiB of input on). SS_ERR_ARGUMENT: no such level; snappy and lz4 have none but 0. Appends to out. */
+/* level: the library's scale; 0 is the encoding's default (gzip, zlib: 1 by libdeflate, else 6; zstd: 1, with a wide
+ * window from 1 MiB of input on). SS_ERR_ARGUMENT: no such level; snappy and lz4 have none but 0. Appends to out. */
 ss_status ss_compress(ss_codec *codec, ss_encoding encoding, int level, const uint8_t *bytes, size_t length,
                       ss_buffer *out);
 /* Appends to out at most max_length bytes; SS_ERR_LIMIT when there would be more, before they are allocated.
  * A failure appends nothing. error may be NULL. */
 ss_status ss_decompress(ss_codec *codec, ss_encoding encoding, const uint8_t *bytes, size_t length, size_t max_length,
                         ss_buffer *out, ss_error *error);
+
+/* ------------------------------------------------------------------ net: TLS */
+
+/* Certificates and keys are PEM. NULL and "" are none. */
+typedef struct ss_tls_config {
+    bool is_server;
+    bool skips_verification; /* client: any certificate is taken */
+    bool trusts_system;      /* client: the system's authorities beside ca */
+    const char *ca;   /* client: signs servers, none: the system's do; server: signs clients, who then need one */
+    const char *cert; /* to show, with those that sign it behind it */
+    const char *key;
+    const char *ciphers;  /* up to TLS 1.2, OpenSSL's list; none: its default */
+    const char *groups;   /* curves, OpenSSL's list; none: its default */
+    uint16_t min_version; /* as it is written in TLS; 0: OpenSSL's */
+    uint16_t max_version;
+    const char *alpn;        /* the one protocol that is spoken: h2 or http/1.1 */
+    const char *server_name; /* client: to ask for and to verify */
+} ss_tls_config;
+
+typedef struct ss_tls ss_tls;
+/* Loads OpenSSL. Copies all of config. NULL: error says what cannot be used, with a text that stays valid. */
+ss_tls *ss_tls_new(const ss_tls_config *config, ss_error *error);
+/* REQUIRES: no server and no client has it any more. */
+void ss_tls_free(ss_tls *tls);
+/* What connections have from now on; is_server, alpn and server_name stay as they are. Any thread. */
+ss_status ss_tls_replace(ss_tls *tls, const ss_tls_config *config, ss_error *error);
+/* Handshakes that failed in a server; text gets the last one's reason. Any thread. */
+uint64_t ss_tls_failures(ss_tls *tls, char *text, size_t size);
 
 /* ------------------------------------------------------------------ net: server */
 
@@ -590,6 +618,8 @@ typedef struct ss_listener_config {
     uint32_t max_connections;        /* 0: no limit; more are closed at once */
     uint64_t idle_timeout_ns;        /* close connections without a request this long; 0: never */
     uint64_t read_timeout_ns;        /* a request must be complete within this; 0: no limit */
+    ss_tls *tls;                     /* borrowed; NULL: plain text */
+    uint64_t handshake_timeout_ns;   /* of TLS; 0: 10 s */
 
     /* gRPC. */
     uint64_t max_age_ns;       /* end connections this old, give or take a tenth, when their calls are done; 0: never */
@@ -622,7 +652,12 @@ typedef struct ss_server_config {
 } ss_server_config;
 
 /* What a client speaks that has come to the wrong port. */
-typedef enum ss_stranger { SS_STRANGER_HTTP1 = 0, SS_STRANGER_HTTP2 = 1, SS_STRANGER_TLS = 2 } ss_stranger;
+typedef enum ss_stranger {
+    SS_STRANGER_HTTP1 = 0,
+    SS_STRANGER_HTTP2 = 1,
+    SS_STRANGER_TLS = 2,
+    SS_STRANGER_PLAIN = 3 /* no TLS */
+} ss_stranger;
 
 typedef struct ss_server_stats {
     uint64_t connections_opened;
@@ -631,7 +666,7 @@ typedef struct ss_server_stats {
     uint64_t bytes_read; /* from sockets */
     uint64_t bytes_written;
     uint64_t protocol_errors;   /* connections ended for breaking HTTP or flooding */
-    uint64_t misdirected[2][3]; /* those among them that speak another protocol: [ss_transport][ss_stranger] */
+    uint64_t misdirected[2][4]; /* those among them that speak another protocol: [ss_transport][ss_stranger] */
 } ss_server_stats;
 
 /* A request to an admin listener. Valid until its reply. */
@@ -669,6 +704,7 @@ typedef struct ss_client_config {
     size_t n_headers;            /* entries of headers: twice the number of headers */
     uint32_t max_connections;    /* calls at once, > 0; more wait */
     uint64_t connect_timeout_ns; /* a call's own time limit holds for its connect too; UINT64_MAX: only that one */
+    ss_tls *tls;                 /* borrowed; NULL: plain text */
 } ss_client_config;
 
 typedef struct ss_client_result {

@@ -39,6 +39,27 @@ ss_status ss_server_reply(ss_server *server, uint64_t token, int http_status, co
     return SS_ERR_UNSUPPORTED;
 }
 
+ss_tls *ss_tls_new(const ss_tls_config *config, ss_error *error) {
+    (void)config;
+    *error = (ss_error){.code = SS_ERR_UNSUPPORTED, .reason = "this build has no native transport"};
+    return NULL;
+}
+
+void ss_tls_free(ss_tls *tls) {
+    (void)tls;
+}
+
+ss_status ss_tls_replace(ss_tls *tls, const ss_tls_config *config, ss_error *error) {
+    (void)tls, (void)config;
+    *error = (ss_error){.code = SS_ERR_UNSUPPORTED, .reason = "this build has no native transport"};
+    return SS_ERR_UNSUPPORTED;
+}
+
+uint64_t ss_tls_failures(ss_tls *tls, char *text, size_t size) {
+    (void)tls, (void)text, (void)size;
+    return 0;
+}
+
 ss_client *ss_client_new(const ss_client_config *config, ss_error *error) {
     (void)config;
     *error = (ss_error){.code = SS_ERR_UNSUPPORTED, .reason = "this build has no native transport"};

@@ -24,6 +24,7 @@ struct ss_client {
     uint16_t port;
     uint32_t max_connections;
     uint64_t connect_timeout_ns;
+    ss_tls *tls;
     ss_client_head head;
     char *authority;
     char *user_agent;
@@ -114,6 +115,7 @@ static bool copy_config(ss_client *client, const ss_client_config *config) {
     client->port = config->port;
     client->max_connections = config->max_connections;
     client->connect_timeout_ns = config->connect_timeout_ns;
+    client->tls = config->tls;
     client->user_agent = copy_string(config->user_agent);
     client->authority = config->authority ? copy_string(config->authority) : make_authority(config->host, config->port);
     client->headers = calloc(config->n_headers + 1, sizeof *client->headers);
@@ -286,7 +288,7 @@ static ss_status flush(connection *conn, uint64_t *n_written, bool *is_blocked) 
         size_t length, n;
         ss_status status = ss_client_session_pending(conn->session, &bytes, &length);
         if (status != SS_OK || length == 0) {
-            return status;
+            return status != SS_OK ? status : ss_client_socket_flush(&conn->socket, is_blocked);
         }
         status = ss_client_socket_write(&conn->socket, bytes, length, &n);
         if (status != SS_OK) {
@@ -327,7 +329,7 @@ static ss_status dial(ss_client *client, const ss_client_wait *wait, connection 
     if (!conn) {
         return SS_ERR_NO_MEMORY;
     }
-    conn->socket.fd = -1;
+    conn->socket.fd = -1; /* its close may come before its connect */
     conn->session = ss_client_session_new(&client->head);
     ss_status status = conn->session ? SS_OK : SS_ERR_NO_MEMORY;
     if (status == SS_OK) {
@@ -337,8 +339,8 @@ static ss_status dial(ss_client *client, const ss_client_wait *wait, connection 
         }
         ss_client_wait connect_wait = *wait;
         connect_wait.deadline_ns = limit_ns < wait->deadline_ns ? limit_ns : wait->deadline_ns;
-        status = ss_client_socket_connect(&conn->socket, client->host, client->port, &connect_wait, result->message,
-                                          sizeof result->message);
+        status = ss_client_socket_connect(&conn->socket, client->host, client->port, client->tls, &connect_wait,
+                                          result->message, sizeof result->message);
     }
     if (status != SS_OK) {
         free_connection(conn);
@@ -416,6 +418,7 @@ static bool run_call(ss_client *client, connection *conn, ss_client_call *call, 
     if (is_stale || status != SS_OK) {
         result->transport_status = status;
         say(result, status == SS_ERR_IO ? "the server closed the connection or broke HTTP/2" : ss_status_text(status));
+        ss_client_socket_explain(&conn->socket, result->message, sizeof result->message);
         free_connection(conn);
         return is_stale;
     }

@@ -7,6 +7,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -15,7 +16,7 @@
 
 #include "net/client_response.h"
 
-enum { NS_PER_MS = 1000000 };
+enum { NS_PER_MS = 1000000, SEALED_BYTES = 16 * 1024 };
 
 uint64_t ss_client_now_ns(void) {
     struct timespec now;
@@ -51,7 +52,7 @@ static ss_status wait_for(int fd, short events, const ss_client_wait *wait) {
 }
 
 ss_status ss_client_socket_wait(const ss_client_socket *socket, bool wants_write, const ss_client_wait *wait) {
-    return wait_for(socket->fd, (short)(wants_write ? POLLIN | POLLOUT : POLLIN), wait);
+    return socket->has_more ? SS_OK : wait_for(socket->fd, (short)(wants_write ? POLLIN | POLLOUT : POLLIN), wait);
 }
 
 static void say(char *message, size_t size, const char *what, const char *why) {
@@ -116,12 +117,8 @@ static uint64_t share_of(uint64_t deadline_ns, unsigned n_left) {
     return deadline_ns == UINT64_MAX || deadline_ns <= now ? deadline_ns : now + (deadline_ns - now) / n_left;
 }
 
-ss_status ss_client_socket_connect(ss_client_socket *client, const char *host, uint16_t port,
-                                   const ss_client_wait *wait, char *message, size_t message_size) {
-    client->fd = -1;
-    if (host[0] == '/') {
-        return connect_unix(client, host, wait, message, message_size);
-    }
+static ss_status connect_host(ss_client_socket *client, const char *host, uint16_t port, const ss_client_wait *wait,
+                              char *message, size_t message_size) {
     char service[6] = {0};
     size_t n = 0;
     for (unsigned scale = 10000; scale; scale /= 10) {
@@ -152,13 +149,6 @@ ss_status ss_client_socket_connect(ss_client_socket *client, const char *host, u
     return status;
 }
 
-void ss_client_socket_close(ss_client_socket *client) {
-    if (client->fd >= 0) {
-        close(client->fd);
-        client->fd = -1;
-    }
-}
-
 static ss_status moved(ssize_t result, size_t *n) {
     if (result >= 0) {
         *n = (size_t)result;
@@ -167,13 +157,154 @@ static ss_status moved(ssize_t result, size_t *n) {
     return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR ? SS_OK : SS_ERR_IO;
 }
 
-ss_status ss_client_socket_read(ss_client_socket *client, uint8_t *bytes, size_t room, size_t *n) {
+/* SS_OK with *n 0: nothing is there. */
+static ss_status receive(const ss_client_socket *client, uint8_t *bytes, size_t room, size_t *n) {
     *n = 0;
     ssize_t result = recv(client->fd, bytes, room, 0);
     return result == 0 ? SS_ERR_IO : moved(result, n);
 }
 
-ss_status ss_client_socket_write(ss_client_socket *client, const uint8_t *bytes, size_t length, size_t *n) {
+static ss_status transmit(const ss_client_socket *client, const uint8_t *bytes, size_t length, size_t *n) {
     *n = 0;
     return moved(send(client->fd, bytes, length, MSG_NOSIGNAL), n); /* a closed peer is an error, not SIGPIPE */
+}
+
+/* ------------------------------------------------------------------ TLS */
+
+ss_status ss_client_socket_flush(ss_client_socket *client, bool *is_blocked) {
+    *is_blocked = false;
+    if (!client->tls) {
+        return SS_OK;
+    }
+    ss_buffer *output = ss_tls_stream_output(client->tls);
+    while (output->length) {
+        size_t n;
+        ss_status status = transmit(client, output->data, output->length, &n);
+        if (status != SS_OK) {
+            return status;
+        }
+        if (n == 0) {
+            *is_blocked = true;
+            return SS_OK;
+        }
+        output->length -= n;
+        memmove(output->data, output->data + n, output->length);
+    }
+    return SS_OK;
+}
+
+/* Open what came with the last bytes, then what comes now. */
+static ss_status read_tls(ss_client_socket *client, uint8_t *bytes, size_t room, size_t *n) {
+    ss_status status = SS_OK;
+    *n = 0;
+    if (client->has_more) {
+        status = ss_tls_stream_read(client->tls, bytes, room, n);
+    }
+    if (status == SS_OK && *n == 0) {
+        size_t n_sealed;
+        status = receive(client, client->sealed, SEALED_BYTES, &n_sealed);
+        if (status == SS_OK && n_sealed) {
+            status = ss_tls_stream_feed(client->tls, client->sealed, n_sealed);
+            if (status == SS_OK) {
+                status = ss_tls_stream_read(client->tls, bytes, room, n);
+            }
+        }
+    }
+    client->has_more =
+        status == SS_OK ? *n == room : *n > 0; /* a failure after bytes is found again by the next read */
+    return *n ? SS_OK : status == SS_ERR_CLOSED ? SS_ERR_IO : status;
+}
+
+static ss_status shake_hands(ss_client_socket *client, const ss_client_wait *wait) {
+    for (;;) {
+        /* The server speaks first in HTTP/2, but not before it knows that we have its part of the handshake. */
+        size_t n;
+        bool is_blocked;
+        ss_status status = ss_tls_stream_read(client->tls, NULL, 0, &n);
+        ss_status flushed = ss_client_socket_flush(client, &is_blocked); /* an alert tells the server why */
+        if (status != SS_OK || flushed != SS_OK) {
+            return status != SS_OK ? status : flushed;
+        }
+        if (ss_tls_stream_is_ready(client->tls)) {
+            client->has_more = true; /* what followed the handshake */
+            return SS_OK;
+        }
+        status = wait_for(client->fd, (short)(is_blocked ? POLLIN | POLLOUT : POLLIN), wait);
+        if (status == SS_OK) {
+            status = receive(client, client->sealed, SEALED_BYTES, &n);
+        }
+        if (status == SS_OK && n) {
+            status = ss_tls_stream_feed(client->tls, client->sealed, n);
+        }
+        if (status != SS_OK) {
+            return status;
+        }
+    }
+}
+
+void ss_client_socket_explain(const ss_client_socket *client, char *message, size_t message_size) {
+    if (client->tls && ss_tls_stream_reason(client->tls)[0]) {
+        say(message, message_size, "tls: ", ss_tls_stream_reason(client->tls));
+    }
+}
+
+static ss_status secure(ss_client_socket *client, ss_tls *tls, const ss_client_wait *wait, char *message,
+                        size_t message_size) {
+    client->tls = ss_tls_stream_new(tls);
+    client->sealed = malloc(SEALED_BYTES);
+    if (!client->tls || !client->sealed) {
+        return SS_ERR_NO_MEMORY;
+    }
+    ss_status status = shake_hands(client, wait);
+    if (status != SS_OK) {
+        say(message, message_size, "tls: ",
+            status == SS_ERR_IO ? "the server closed the connection during the handshake" : ss_status_text(status));
+        ss_client_socket_explain(client, message, message_size);
+    }
+    return status;
+}
+
+ss_status ss_client_socket_connect(ss_client_socket *client, const char *host, uint16_t port, ss_tls *tls,
+                                   const ss_client_wait *wait, char *message, size_t message_size) {
+    *client = (ss_client_socket){.fd = -1};
+    ss_status status = host[0] == '/' ? connect_unix(client, host, wait, message, message_size)
+                                      : connect_host(client, host, port, wait, message, message_size);
+    return status == SS_OK && tls ? secure(client, tls, wait, message, message_size) : status;
+}
+
+void ss_client_socket_close(ss_client_socket *client) {
+    if (client->tls && client->fd >= 0) {
+        bool is_blocked;
+        ss_tls_stream_end(client->tls);
+        (void)ss_client_socket_flush(client, &is_blocked); /* as far as it goes: nothing depends on it */
+    }
+    ss_tls_stream_free(client->tls);
+    free(client->sealed);
+    if (client->fd >= 0) {
+        close(client->fd);
+    }
+    *client = (ss_client_socket){.fd = -1};
+}
+
+ss_status ss_client_socket_read(ss_client_socket *client, uint8_t *bytes, size_t room, size_t *n) {
+    return client->tls ? read_tls(client, bytes, room, n) : receive(client, bytes, room, n);
+}
+
+ss_status ss_client_socket_write(ss_client_socket *client, const uint8_t *bytes, size_t length, size_t *n) {
+    if (!client->tls) {
+        return transmit(client, bytes, length, n);
+    }
+    *n = 0;
+    bool is_blocked;
+    ss_status status = ss_client_socket_flush(client, &is_blocked);
+    if (status != SS_OK || is_blocked) {
+        return status;
+    }
+    size_t taken = length < SS_TLS_RECORD_BYTES ? length : SS_TLS_RECORD_BYTES;
+    status = ss_tls_stream_write(client->tls, bytes, taken);
+    if (status == SS_OK) {
+        *n = taken;
+        status = ss_client_socket_flush(client, &is_blocked);
+    }
+    return status;
 }

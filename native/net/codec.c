@@ -16,15 +16,18 @@
 #include <zlib.h>
 #include <zstd.h>
 #include <zstd_errors.h>
+/* libdeflate's level 1 is within 9 % of the size of level 6 for less than half of its time; zlib's is not. */
 #if SPANSIEVE_HAVE_DEFLATE
 #include <libdeflate.h>
+enum { DEFLATE_DEFAULT_LEVEL = 1 };
+#else
+enum { DEFLATE_DEFAULT_LEVEL = 6 };
 #endif
 
 enum {
     DEFLATE_MAX_RATIO = 1032, /* no deflate stream expands by more */
     ZLIB_WINDOW_BITS = 15,
     GZIP_WINDOW_BITS = 15 + 16, /* zlib's way to ask for the gzip wrapper */
-    ZLIB_DEFAULT_LEVEL = 6,
     ZSTD_DEFAULT_LEVEL = 1,
     /* What level 1 is made into for large batches. Their repetitions lie far apart and are long: a window over the
      * whole batch and a table of 256 KiB find them, matches of 5 bytes are not worth looking for. On captures this is
@@ -201,7 +204,7 @@ ss_status ss_compress(ss_codec *codec, ss_encoding encoding, int level, const ui
         if (level < 0 || level > 9) {
             return SS_ERR_ARGUMENT;
         }
-        return deflate_bytes(codec, encoding, level ? level : ZLIB_DEFAULT_LEVEL, bytes, length, out);
+        return deflate_bytes(codec, encoding, level ? level : DEFLATE_DEFAULT_LEVEL, bytes, length, out);
     case SS_ENCODING_ZSTD:
         if (level < ZSTD_minCLevel() || level > ZSTD_maxCLevel()) {
             return SS_ERR_ARGUMENT;

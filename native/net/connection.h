@@ -138,6 +138,10 @@ struct ss_connection {
 
     /* The loop's part. */
     int fd;
+    struct ss_tls_stream *tls; /* NULL: plain text */
+    bool has_read;             /* TLS has begun */
+    size_t output_sealed;      /* of output, from its front: is as it goes over the wire; what follows is plain */
+    uint64_t handshake_by_ns;
     uint32_t events; /* registered with epoll */
     ss_connection_state state;
     uint64_t close_by_ns;

@@ -8,6 +8,8 @@
 #define _GNU_SOURCE /* accept4 */
 #include "net/loop.h"
 
+#include "net/tls.h"
+
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -30,7 +32,9 @@ enum {
     TICK_MAX_MS = 1000,
     TICK_MIN_MS = 10,
     TICKS_PER_TIMEOUT = 4,
-    DRAIN_TICK_MS = 20
+    DRAIN_TICK_MS = 20,
+    HANDSHAKE_MS = 10000, /* by default */
+    OPENED_BYTES = SS_READ_BYTES + SS_TLS_CARRY_BYTES
 };
 
 static const uint64_t ms_ns = 1000000;
@@ -81,6 +85,7 @@ struct ss_loop {
     ss_connection *dead;
     uint64_t stop_ns; /* atomic: deadline of the drain; 0: run */
     uint8_t *read_buffer;
+    uint8_t *opened; /* what was read, without TLS; made for the first connection that has it */
 };
 
 uint64_t ss_monotonic_ns(void) {
@@ -120,6 +125,7 @@ static void bury(ss_loop *loop) {
     for (ss_connection *c; (c = loop->dead);) {
         loop->dead = c->next;
         ss_buffer_free(&c->output);
+        ss_tls_stream_free(c->tls);
         c->protocol->free(c);
         if (!loop->connections) {
             ss_scratch_trim(&loop->scratch); /* no tick comes until there is a connection again */
@@ -158,6 +164,7 @@ static bool write_output(ss_loop *loop, ss_connection *c) {
         c->output_sent += (size_t)n;
     }
     c->output_sent = 0;
+    c->output_sealed = 0;
     if (output->capacity > SS_KEPT_OUTPUT_BYTES) {
         ss_buffer_free(output);
     }
@@ -165,10 +172,37 @@ static bool write_output(ss_loop *loop, ss_connection *c) {
     return true;
 }
 
+static bool is_shaking_hands(const ss_connection *c) {
+    return c->tls && !ss_tls_stream_is_ready(c->tls);
+}
+
+/* Seal what the protocol has appended to output, behind what TLS has to say for itself. */
+static bool seal_output(ss_connection *c) {
+    ss_buffer *output = &c->output, *sealed = ss_tls_stream_output(c->tls);
+    size_t n_plain = output->length - c->output_sealed;
+    if (n_plain && ss_tls_stream_write(c->tls, output->data + c->output_sealed, n_plain) != SS_OK) {
+        return false;
+    }
+    if (c->state == SS_CONNECTION_CLOSING) {
+        ss_tls_stream_end(c->tls);
+    }
+    output->length = c->output_sealed;
+    ss_status status = ss_buffer_append(output, ss_bytes_of(sealed), sealed->length);
+    c->output_sealed = output->length;
+    sealed->length = 0;
+    if (sealed->capacity > SS_KEPT_OUTPUT_BYTES) {
+        ss_buffer_free(sealed);
+    }
+    return status == SS_OK;
+}
+
 /* After anything happened on a connection: send what there is to send, and wait for what is to come. */
 static void advance(ss_loop *loop, ss_connection *c) {
-    if (c->state == SS_CONNECTION_OPEN && !c->protocol->produce(c)) {
+    if (c->state == SS_CONNECTION_OPEN && !is_shaking_hands(c) && !c->protocol->produce(c)) {
         close_soon(loop, c);
+    }
+    if (c->tls && !seal_output(c)) {
+        kill_connection(loop, c);
     }
     if (c->state == SS_CONNECTION_DEAD || !write_output(loop, c)) {
         return;
@@ -185,6 +219,40 @@ static void advance(ss_loop *loop, ss_connection *c) {
     watch(loop, c, c->admin_token || c->is_paused ? 0 : EPOLLIN);
 }
 
+/* Who does not begin with a handshake record comes without TLS; over HTTP it is told so, as Go's servers do. */
+static bool is_plain_text(ss_connection *c, const uint8_t *bytes) {
+    static const char answer[] = "HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";
+    enum { HANDSHAKE_RECORD = 22 };
+    if (bytes[0] == HANDSHAKE_RECORD || c->has_read) {
+        return false;
+    }
+    ss_count_stranger(c, SS_STRANGER_PLAIN);
+    if (c->listener->config.transport == SS_TRANSPORT_HTTP &&
+        ss_buffer_append(&c->output, (const uint8_t *)answer, sizeof answer - 1) == SS_OK) {
+        c->output_sealed = c->output.length;
+    }
+    return true;
+}
+
+/* As a protocol's receive, for bytes of the read buffer that are sealed. */
+static bool receive_sealed(ss_loop *loop, ss_connection *c, size_t length) {
+    bool was_shaking_hands = is_shaking_hands(c);
+    size_t n = 0;
+    ss_status status = SS_ERR_IO;
+    if (!is_plain_text(c, loop->read_buffer)) {
+        c->has_read = true;
+        status = ss_tls_stream_feed(c->tls, loop->read_buffer, length);
+        if (status == SS_OK) {
+            status = ss_tls_stream_read(c->tls, loop->opened, OPENED_BYTES, &n);
+        }
+    }
+    if (status != SS_OK && was_shaking_hands && !n) {
+        ss_count(&loop->scratch.stats.protocol_errors, 1);
+    }
+    bool goes_on = n == 0 || c->protocol->receive(c, loop->opened, n);
+    return status == SS_OK && goes_on;
+}
+
 static void read_input(ss_loop *loop, ss_connection *c) {
     ssize_t n;
     do {
@@ -198,7 +266,10 @@ static void read_input(ss_loop *loop, ss_connection *c) {
         return;
     }
     ss_count(&loop->scratch.stats.bytes_read, (uint64_t)n);
-    if (c->state == SS_CONNECTION_OPEN && !c->protocol->receive(c, loop->read_buffer, (size_t)n)) {
+    if (c->state != SS_CONNECTION_OPEN) {
+        return;
+    }
+    if (!(c->tls ? receive_sealed(loop, c, (size_t)n) : c->protocol->receive(c, loop->read_buffer, (size_t)n))) {
         close_soon(loop, c);
     }
 }
@@ -219,9 +290,18 @@ static void on_connection(ss_loop *loop, ss_connection *c, uint32_t events) {
     }
 }
 
+/* End a connection that has nothing to finish. */
+static void dismiss(ss_loop *loop, ss_connection *c) {
+    if (c->tls) {
+        close_soon(loop, c);
+        (void)(seal_output(c) && write_output(loop, c)); /* goodbye, as far as it goes */
+    }
+    kill_connection(loop, c);
+}
+
 static void start_drain(ss_loop *loop, ss_connection *c) {
-    if (c->state == SS_CONNECTION_OPEN && !c->protocol->drain(c)) {
-        kill_connection(loop, c);
+    if (c->state == SS_CONNECTION_OPEN && (is_shaking_hands(c) || !c->protocol->drain(c))) {
+        dismiss(loop, c);
         return;
     }
     if (c->state == SS_CONNECTION_OPEN) {
@@ -229,11 +309,24 @@ static void start_drain(ss_loop *loop, ss_connection *c) {
     }
 }
 
+static bool secure(ss_loop *loop, ss_connection *c) {
+    uint64_t limit_ns = c->listener->config.handshake_timeout_ns;
+    c->handshake_by_ns = loop->scratch.now_ns + (limit_ns ? limit_ns : HANDSHAKE_MS * ms_ns);
+    loop->opened = loop->opened ? loop->opened : malloc(OPENED_BYTES);
+    c->tls = loop->opened ? ss_tls_stream_new(c->listener->config.tls) : NULL;
+    return c->tls;
+}
+
 /* Take over fd, whether it works or not. */
 static void adopt(ss_loop *loop, int fd, ss_listener *listener) {
     ss_scratch *scratch = &loop->scratch;
     ss_connection *c = listener->config.transport == SS_TRANSPORT_GRPC ? ss_http2_new(scratch, listener)
                                                                        : ss_http1_new(scratch, listener);
+    if (c && listener->config.tls && !secure(loop, c)) {
+        ss_buffer_free(&c->output);
+        c->protocol->free(c);
+        c = NULL;
+    }
     if (!c) {
         close(fd);
         __atomic_fetch_sub(&listener->n_connections, 1, __ATOMIC_RELAXED);
@@ -480,8 +573,10 @@ static void tick(ss_loop *loop) {
     }
     for (ss_connection *c = loop->connections, *next; c; c = next) {
         next = c->next;
-        if (c->state == SS_CONNECTION_OPEN) {
-            if (!c->protocol->tick(c)) {
+        if (is_shaking_hands(c) && now >= c->handshake_by_ns) {
+            kill_connection(loop, c);
+        } else if (c->state == SS_CONNECTION_OPEN) {
+            if (!is_shaking_hands(c) && !c->protocol->tick(c)) {
                 close_soon(loop, c);
             }
             advance(loop, c);
@@ -545,7 +640,7 @@ static uint64_t tick_interval(const ss_listener *listeners, size_t n_listeners) 
         const ss_listener_config *config = &listeners[i].config;
         const uint64_t timeouts[] = {config->idle_timeout_ns,  config->read_timeout_ns, config->header_timeout_ns,
                                      config->write_timeout_ns, config->max_age_ns,      config->max_age_grace_ns,
-                                     config->ping_after_ns,    config->ping_timeout_ns};
+                                     config->ping_after_ns,    config->ping_timeout_ns, config->handshake_timeout_ns};
         for (size_t t = 0; t < sizeof timeouts / sizeof timeouts[0]; t++) {
             if (timeouts[t] && timeouts[t] / TICKS_PER_TIMEOUT < interval) {
                 interval = timeouts[t] / TICKS_PER_TIMEOUT;
@@ -588,6 +683,7 @@ void ss_loop_free(ss_loop *loop) {
         postbox_release(loop->inbox);
     }
     free(loop->read_buffer);
+    free(loop->opened);
     free(loop);
 }
 
@@ -649,7 +745,7 @@ void ss_loop_read_stats(const ss_loop *loop, ss_server_stats *stats) {
     stats->bytes_written += read_counter(&own->bytes_written);
     stats->protocol_errors += read_counter(&own->protocol_errors);
     for (size_t transport = 0; transport < SS_N_TRANSPORTS; transport++) {
-        for (size_t i = 0; i < 3; i++) {
+        for (size_t i = 0; i < 4; i++) {
             stats->misdirected[transport][i] += read_counter(&own->misdirected[transport][i]);
         }
     }

@@ -122,7 +122,7 @@ def test_the_start_path_loads_none_of_what_it_stands_in_for() -> None:
         "import collector.cli.run, collector.service.run, collector.receivers.otlp, collector.exporters.otlp_grpc\n"
         "import collector.processors.batch, collector.processors.probabilistic_sampler\n"
         "import collector.processors.memory_limiter, collector.extensions.health_check\n"
-        "print(sorted({'typing', 'dataclasses', 'inspect', 'ast', 'click'} & set(sys.modules)))"
+        "print(sorted({'typing', 'dataclasses', 'inspect', 'ast', 'click', 'logging', 'traceback'} & set(sys.modules)))"
     )
     result = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
     assert "[]" == result.stdout.strip()

@@ -18,6 +18,7 @@ from collector.native.pipeline import Consumer
 from collector.native.runtime import Runtime, Worker
 from collector.telemetry.instruments import Sample
 from collector.telemetry.logs import Log
+from tests.support.timer import Timer
 
 PATIENCE_S = 20.0
 
@@ -43,6 +44,11 @@ class Recorder(logging.Handler):
         """Return the events so far."""
         return [event for event, _ in self.records]
 
+    @property
+    def text(self) -> str:
+        """Events and fields as one text."""
+        return "\n".join(f"{event} {value}" for event, fields in self.records for value in fields.values())
+
     def fields(self, event: str) -> dict[str, Any]:
         """Return the fields of the first record of event."""
         return next(fields for name, fields in self.records if name == event)
@@ -51,7 +57,9 @@ class Recorder(logging.Handler):
 def settings(signal: Signal, recorder: Recorder, clock: Callable[[], float] = time.monotonic) -> Settings:
     """Return what the service would give an exporter of signal."""
     component = ComponentID("test")
-    return Settings(id=component, signal=signal, runtime=Runtime(), log=recorder.log, clock=clock)
+    return Settings(
+        id=component, signal=signal, runtime=Runtime(), log=recorder.log, clock=clock, loop=Timer()
+    )
 
 
 def traces(n_spans: int = 1, name: str = "GET /") -> bytes:

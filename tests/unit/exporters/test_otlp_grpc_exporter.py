@@ -15,10 +15,10 @@ from google.rpc import error_details_pb2, status_pb2
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
 from collector.config.fields import Duration, Secret
+from collector.config.tls import TLSClient
 from collector.errors import PermanentError, RetryableError
 from collector.exporterhelper.retry import RetryConfig
 from collector.exporters.otlp_grpc import (
-    TLS,
     Compression,
     Config,
     OtlpGrpc,
@@ -45,14 +45,17 @@ Answer = Callable[[bytes, grpc.ServicerContext], bytes]
 class Server(grpc.GenericRpcHandler):
     """A grpcio server that keeps what it is sent, as bytes, and answers as told."""
 
-    def __init__(self, *options: tuple[str, Any]) -> None:
+    def __init__(self, *options: tuple[str, Any], credentials: grpc.ServerCredentials | None = None) -> None:
         self.calls: list[tuple[str, bytes, dict[str, Any]]] = []
         self.answer: Answer = lambda request, context: b""
         self.serves = True
         self._pool = futures.ThreadPoolExecutor(4)
         self._server = grpc.server(self._pool, options=options)
         self._server.add_generic_rpc_handlers([self])
-        self.port = self._server.add_insecure_port("127.0.0.1:0")
+        if credentials is None:
+            self.port = self._server.add_insecure_port("127.0.0.1:0")
+        else:
+            self.port = self._server.add_secure_port("127.0.0.1:0", credentials)
         self._server.start()
 
     def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler | None:
@@ -87,7 +90,9 @@ class Scene:
         self.recorder = Recorder()
         self.settings = settings(signal, self.recorder)
         keys.setdefault("retry_on_failure", RetryConfig(enabled=False))
-        config = Config(endpoint=f"127.0.0.1:{port}", tls=TLS(insecure=True), timeout=Duration(20.0), **keys)
+        config = Config(
+            endpoint=f"127.0.0.1:{port}", tls=TLSClient(insecure=True), timeout=Duration(20.0), **keys
+        )
         self.exporter = OtlpGrpc(config, self.settings)
         self.exporter.start()
 
@@ -345,11 +350,15 @@ def test_bad_endpoints(endpoint: str) -> None:
     ("config", "fields"),
     [
         (Config(), ["endpoint"]),
-        (Config(endpoint="backend:4317"), ["tls"]),
-        (Config(endpoint="https://backend:4317"), ["endpoint"]),
-        (Config(endpoint="https://backend:4317", tls=TLS(insecure=True)), ["endpoint"]),
-        (Config(endpoint="backend", tls=TLS(insecure=True)), ["endpoint"]),
-        (Config(endpoint="backend:4317", tls=TLS(insecure=True)), []),
+        (Config(endpoint="backend:4317"), []),
+        (Config(endpoint="https://backend:4317"), []),
+        (
+            Config(endpoint="b:1", authority="a", tls=TLSClient(server_name_override="c")),
+            ["authority"],
+        ),
+        (Config(endpoint="https://backend:4317", tls=TLSClient(insecure=True)), []),
+        (Config(endpoint="backend", tls=TLSClient(insecure=True)), ["endpoint"]),
+        (Config(endpoint="backend:4317", tls=TLSClient(insecure=True)), []),
         (
             Config(endpoint="http://backend:4317", headers={"Key": Secret("a\n")}),
             ["headers::Key"],
@@ -360,5 +369,21 @@ def test_bad_endpoints(endpoint: str) -> None:
     ],
 )
 def test_problems_name_the_key(config: Config, fields: list[str]) -> None:
-    """Plain text must be asked for; TLS is not there yet and says so."""
+    """What cannot work is said before anything starts."""
     assert [field for field, _ in config.problems()] == fields
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "insecure", "uses_tls"),
+    [
+        ("b:1", False, True),
+        ("b:1", True, False),
+        ("http://b:1", False, False),
+        ("https://b:1", True, True),
+        ("unix:///run/otel.sock", False, False),
+        ("dns:///b:1", False, True),
+    ],
+)
+def test_scheme_and_insecure_decide_over_tls(endpoint: str, insecure: bool, uses_tls: bool) -> None:
+    """TLS is the default; https:// has the last word."""
+    assert uses_tls == Config(endpoint=endpoint, tls=TLSClient(insecure=insecure)).uses_tls

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
+import ssl
 import threading
 import zlib
 from collections.abc import Iterator
@@ -55,6 +57,7 @@ class Server:
         self.headers = {"Content-Type": PROTOBUF}
         self.body = b""
         self.connections = 0
+        self.peers: list[dict[str, Any]] = []
         owner = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -63,6 +66,12 @@ class Server:
             def setup(self) -> None:
                 super().setup()
                 owner.connections += 1
+                if isinstance(self.request, ssl.SSLSocket):
+                    try:
+                        self.request.do_handshake()
+                    except OSError:
+                        self.rfile = io.BytesIO()  # nothing comes
+                    owner.peers.append(self.request.getpeercert() or {})
 
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["content-length"]))
@@ -82,6 +91,12 @@ class Server:
         self.port = self._server.server_port
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
         self._thread.start()
+
+    def secure(self, context: ssl.SSLContext) -> None:
+        """Speak TLS from the next connection on; `peers` are the certificates that clients show."""
+        self._server.socket = context.wrap_socket(
+            self._server.socket, server_side=True, do_handshake_on_connect=False
+        )
 
     def stop(self) -> None:
         """End the server and its threads."""
@@ -343,8 +358,9 @@ def test_signal_without_an_endpoint_is_told() -> None:
         (Config(), ["endpoint"]),
         (Config(endpoint="h:4318"), ["endpoint"]),
         (Config(endpoint="http://"), ["endpoint"]),
-        (Config(endpoint="https://h"), ["endpoint"]),
-        (Config(traces_endpoint="https://h"), ["traces_endpoint"]),
+        (Config(endpoint="https://"), ["endpoint"]),
+        (Config(traces_endpoint="ftp://h"), ["traces_endpoint"]),
+        (Config(endpoint="https://h"), []),
         (Config(endpoint="http://h:4318"), []),
         (Config(endpoint="http://h:4318", headers={"Key": Secret("a\n")}), ["headers::Key"]),
         (

@@ -88,7 +88,17 @@ def test_no_protocol_is_refused(value: Any) -> None:
             {"write_buffer_size": -2},
             "write_buffer_size: write_buffer_size value must be greater than or equal to 0",
         ),
-        ("grpc", {"tls": {"cert_file": "x"}}, "tls: is not supported yet"),
+        (
+            "grpc",
+            {"tls": {"cert_file": "x"}},
+            "tls: TLS configuration must include both certificate and key (cert_file or cert_pem, and key_file or"
+            " key_pem)",
+        ),
+        (
+            "http",
+            {"tls": {}},
+            "tls: TLS configuration must include both certificate and key for server connections",
+        ),
         ("grpc", {"auth": {"authenticator": "x"}}, "auth: is not supported yet"),
         ("grpc", {"middlewares": [{"id": "memory_limiter"}]}, "middlewares: is not supported yet"),
         ("http", {"auth": {"authenticator": "x"}}, "auth: is not supported yet"),
@@ -259,11 +269,14 @@ def test_what_is_no_url_path_is_refused(text: str) -> None:
 
 def test_portable_transport_refuses_what_it_cannot_do() -> None:
     """By name, before anything starts."""
-    http = {"cors": {"allowed_origins": ["*"]}, "write_timeout": "1s"}
+    tls = {"cert_file": "c", "key_file": "k"}
+    http = {"cors": {"allowed_origins": ["*"]}, "write_timeout": "1s", "tls": tls}
     assert [
+        "receivers::otlp::protocols::grpc::tls: needs the native transport",
         "receivers::otlp::protocols::http::cors: needs the native transport",
+        "receivers::otlp::protocols::http::tls: needs the native transport",
         "receivers::otlp::protocols::http::write_timeout: needs the native transport",
-    ] == _problems({"protocols": {"http": http}, "transport": "grpcio"})
+    ] == _problems({"protocols": {"grpc": {"tls": tls}, "http": http}, "transport": "grpcio"})
 
 
 def test_samples_are_the_collectors_and_carry_id_and_transport() -> None:

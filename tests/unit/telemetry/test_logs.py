@@ -18,12 +18,8 @@ from collector.telemetry.logs import Log, RepeatFilter, configure
 
 @pytest.fixture(autouse=True)
 def _logger_as_before() -> Iterator[None]:
-    logger = logging.getLogger("spansieve")
-    before = logger.level, logger.handlers[:], logger.filters[:], logger.propagate
     yield
-    for handler in logger.handlers:
-        handler.close()
-    logger.level, logger.handlers[:], logger.filters[:], logger.propagate = before
+    configure()
 
 
 @pytest.fixture
@@ -109,6 +105,25 @@ def test_path_that_cannot_be_opened_changes_nothing(lines: Any, tmp_path: Path) 
     assert 1 == len(lines())
 
 
+def test_a_log_that_cannot_be_written_stops_nothing() -> None:
+    """A full disk, say: the other outputs still get their lines."""
+    log = configure(paths=("/dev/full",))
+    log.info("event")
+
+
+@pytest.mark.parametrize("level", ["info", "error"])
+def test_a_logger_of_the_standard_library_can_stand_behind_it(
+    level: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its records have the event as message and the fields beside it."""
+    log = Log(logging.getLogger("test"), a=1)
+    with caplog.at_level(logging.INFO):
+        getattr(log, level)("event", b=2)
+    assert [("event", {"a": 1, "b": 2}, level.upper())] == [
+        (record.message, record.fields, record.levelname) for record in caplog.records
+    ]
+
+
 class TestRepeatFilter:
     """The Collector's log sampling, and a count of what it left out."""
 
@@ -159,5 +174,5 @@ class TestRepeatFilter:
         """A component that makes up events does not fill the memory."""
         repeats = RepeatFilter(clock=lambda: clock[0])
         for number in range(5000):
-            repeats.filter(logging.LogRecord("x", logging.INFO, "", 0, f"event {number}", (), None))
+            repeats.passes(20, f"event {number}")
         assert len(repeats._events) <= 1024
