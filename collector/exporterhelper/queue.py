@@ -1,9 +1,10 @@
-"""The `sending_queue` link: a bounded native queue and the Python threads that empty it.
+"""The `sending_queue` link: a bounded native queue and the threads that empty it.
 
-The queue is where a request leaves C: pipelines put serialized requests in without the GIL, consumer threads
-take them out, send them with retry, and free their place when the final result is known. One thread waits at
-any time and another is started when it gets work, up to num_consumers, so that a request in back-off never
-holds up the ones behind it, and an idle exporter costs one thread.
+Pipelines put serialized requests in without the GIL, consumer threads take them out, send them with retry, and
+free their place when the final result is known. An exporter with a native client takes out only the requests that
+need a decision: its threads stay in C while all goes well. One thread waits at any time and another is started when
+it gets work, up to num_consumers, so that a request in back-off never holds up the ones behind it, and an idle
+exporter costs one thread.
 
 Source: OpenTelemetry Collector, exporterhelper: queue sender, obsreport sender.
 """
@@ -22,7 +23,7 @@ from collector.errors import ConsumeError, RetryableError
 from collector.exporterhelper.request import Request, Send, Sent
 from collector.exporterhelper.retry import RetryConfig, RetrySender
 from collector.exporterhelper.timeout import attempt_limit_s
-from collector.lean import Any
+from collector.lean import Any, NamedTuple
 from collector.native.pipeline import Queue, QueueItem, Verdict
 from collector.telemetry.instruments import Instrument, Sample
 
@@ -114,11 +115,43 @@ _DROPPED_FIELDS = {
 }
 
 
+class Taken(NamedTuple):
+    """A request out of the queue.
+
+    Attributes:
+        item: the request, still in its place.
+        first: tells what came of the attempt that was made already, in place of the first one; None when none was.
+        spent_s: seconds that it took.
+    """
+
+    item: QueueItem
+    first: Send | None = None
+    spent_s: float = 0.0
+
+
+Take = Callable[[Queue, int | None, int], Taken]
+"""Send what a queue holds as long as nothing is to be decided, then take out the request for which something is.
+
+Args: the queue; the number of requests in flight at which the next is taken out unsent, None for no such number; the
+number of items without room above which one is taken out unsent.
+
+Raises:
+    StopIteration: the queue was closed and is empty.
+"""
+
+
+def _pop(queue: Queue, _n_threads: int | None, _reported_items: int) -> Taken:
+    while (item := queue.pop(_POP_S)) is None:
+        pass
+    return Taken(item)
+
+
 class QueueSender:
     """The sending queue of one exporter and signal, with retry and time limit behind it.
 
     Args:
         send: makes one attempt; called from num_consumers threads.
+        take: sends in its own way what needs no decision; by default everything is left to send.
         timeout_s: of one attempt; 0 for none.
         destination: labels that say where send sends to.
         encoding: what requests are compressed with on their way into the queue; a value of native.codec.Encoding.
@@ -139,6 +172,7 @@ class QueueSender:
         destination: tuple[tuple[str, str], ...] = (),
         encoding: str = "identity",
         level: int = 0,
+        take: Take = _pop,
         abort: Callable[[], None] = lambda: None,
         wait: Callable[[float], bool] | None = None,
         random_unit: Callable[[], float] | None = None,
@@ -148,6 +182,7 @@ class QueueSender:
         self._log = settings.log
         self._clock = settings.clock
         self._send = send
+        self._take = take
         self._config = queue
         self._timeout_s = timeout_s
         self._destination = destination
@@ -172,15 +207,8 @@ class QueueSender:
         self._lock = threading.Lock()
         # guarded by _lock
         self._threads: list[threading.Thread] = []
-        self._idle_threads = 0
         self._deadline: float | None = None
         self._has_given_up = False
-        self._is_counted_out = False
-        self._sent_items = 0
-        self._failed_items = 0
-        self._sent_bytes = 0
-        self._uncompressed_bytes = 0
-        self._rejected_items = 0
         self._overflow_items = 0  # of those that found no room, how many are in the log
         self._overflow_s = float("-inf")
 
@@ -207,10 +235,7 @@ class QueueSender:
             self._abort()
             self._join(_GRACE_S)
         self._report_overflow(0.0)
-        with self._lock:
-            left = 0 if self._is_counted_out else int(self.consumer.stats().items)
-            self._is_counted_out = True
-            self._failed_items += left
+        left = self.consumer.give_up()
         if left:
             self._log.error(
                 "Exporting failed. Dropping data.", error="shutdown ran out of time", dropped_items=left
@@ -218,25 +243,19 @@ class QueueSender:
 
     def samples(self) -> Iterator[Sample]:
         """Yield the exporter's metrics as they are now."""
-        with self._lock:  # the queue too: an item that is done is counted under the same lock
-            stats = self.consumer.stats()
-            sent, failed = self._sent_items, self._failed_items
-            counts = (
-                (_SENT_BYTES, self._sent_bytes),
-                (_UNCOMPRESSED_BYTES, self._uncompressed_bytes),
-                (_REJECTED_ITEMS, self._rejected_items),
-            )
+        stats = self.consumer.stats()
         items = self._signal.items
         exporter = (("exporter", str(self._settings.id)),)
         exporter_and_type = (*exporter, ("data_type", self._signal.value))
-        yield Sample(SENT[items], (*exporter, *self._destination), sent)
-        yield Sample(_SEND_FAILED[items], (*exporter, *self._destination), failed)
+        yield Sample(SENT[items], (*exporter, *self._destination), int(stats.sent_items))
+        yield Sample(_SEND_FAILED[items], (*exporter, *self._destination), int(stats.failed_items))
         yield Sample(_ENQUEUE_FAILED[items], exporter, int(stats.enqueue_failed_items))
         yield Sample(_QUEUE_SIZE, exporter_and_type, int(stats.size))
         yield Sample(_QUEUE_CAPACITY, exporter_and_type, int(stats.capacity))
         yield Sample(_IN_FLIGHT, exporter_and_type, int(stats.in_flight_requests))
-        for instrument, value in counts:
-            yield Sample(instrument, exporter_and_type, value)
+        yield Sample(_SENT_BYTES, exporter_and_type, int(stats.sent_bytes))
+        yield Sample(_UNCOMPRESSED_BYTES, exporter_and_type, int(stats.uncompressed_bytes))
+        yield Sample(_REJECTED_ITEMS, exporter_and_type, int(stats.rejected_items))
 
     def _add_thread(self) -> None:
         """Start one more consumer thread; _lock is held."""
@@ -244,7 +263,6 @@ class QueueSender:
         thread = threading.Thread(target=self._consume, name=name, daemon=True)
         thread.start()
         self._threads.append(thread)
-        self._idle_threads += 1
 
     def _join(self, seconds: float) -> None:
         end = self._clock() + seconds
@@ -258,53 +276,48 @@ class QueueSender:
 
     def _consume(self) -> None:
         while True:
+            with self._lock:
+                n_threads = len(self._threads)
+                is_complete = n_threads >= self._config.num_consumers
+                reported_items = self._overflow_items
             try:
-                item = self.consumer.pop(_POP_S)
+                taken = self._take(self.consumer, None if is_complete else n_threads, reported_items)
             except StopIteration:
                 return
-            if item is None:
-                continue
-            with self._lock:
-                self._idle_threads -= 1
-                if self._idle_threads == 0 and len(self._threads) < self._config.num_consumers:
-                    with contextlib.suppress(
-                        RuntimeError
-                    ):  # no more threads to be had: this one does without
-                        self._add_thread()
-            self._deliver(item)
-            with self._lock:
-                self._idle_threads += 1
+            self._keep_one_waiting()
+            self._deliver(taken)
 
-    def _deliver(self, item: QueueItem) -> None:
+    def _keep_one_waiting(self) -> None:
+        with self._lock:
+            n_threads = len(self._threads)
+            in_flight = int(self.consumer.stats().in_flight_requests)
+            if n_threads < self._config.num_consumers and in_flight >= n_threads:
+                with contextlib.suppress(RuntimeError):  # no more threads to be had: those here do without
+                    self._add_thread()
+
+    def _deliver(self, taken: Taken) -> None:
+        item = taken.item
         request = Request(item.view, item.item_count, item.original_length, item.encoding)
+        made = [] if taken.first is None else [taken.first]
         result: Sent | Exception
         try:
-            result = self._retry.send(lambda: self._attempt(request))
+            result = self._retry.send(
+                lambda: self._attempt(request, made.pop() if made else None), taken.spent_s
+            )
         except Exception as error:  # noqa: BLE001 - counted and logged below; the thread must live on
             result = error
-        # Free the place and count in one step: an item is either queued or counted, for everyone who looks.
-        with self._lock:
-            self.consumer.answer(item, _verdict(result))
-            self.consumer.done(item)
-            if self._is_counted_out:
-                return
-            if isinstance(result, Sent):
-                self._sent_items += request.item_count
-                self._sent_bytes += result.wire_bytes
-                self._uncompressed_bytes += request.size
-                self._rejected_items += result.rejected_items
-            else:
-                self._failed_items += request.item_count
-        self._report(request, result)
+        wire_bytes = result.wire_bytes if isinstance(result, Sent) else 0
+        if self.consumer.done(item, _verdict(result), wire_bytes):
+            self._report(request, result)
 
-    def _attempt(self, request: Request) -> Sent:
+    def _attempt(self, request: Request, made: Send | None) -> Sent:
         with self._lock:
             left_s = None if self._deadline is None else self._deadline - self._clock()
             has_given_up = self._has_given_up
-        if has_given_up or (left_s is not None and left_s <= 0):
+        if made is None and (has_given_up or (left_s is not None and left_s <= 0)):
             raise RetryableError("shutdown ran out of time")
         try:
-            return self._send(request, attempt_limit_s(self._timeout_s, left_s))
+            return (made or self._send)(request, attempt_limit_s(self._timeout_s, left_s))
         finally:
             self._report_overflow(_OVERFLOW_PERIOD_S)
 

@@ -78,8 +78,11 @@ class RetrySender:
         self._random_unit = random_unit
         self._clock = clock
 
-    def send(self, attempt: Callable[[], T]) -> T:
+    def send(self, attempt: Callable[[], T], spent_s: float = 0.0) -> T:
         """Return what attempt returns in the end.
+
+        Args:
+            spent_s: time that the request has taken already.
 
         Raises:
             PermanentError: trying again cannot help.
@@ -87,7 +90,7 @@ class RetrySender:
         """
         if not self._config.enabled:
             return attempt()
-        started = self._clock()
+        started = self._clock() - spent_s
         delays_s = self._delays_s()
         while True:
             try:

@@ -20,13 +20,14 @@ from collector.config.values import split_address
 from collector.errors import ConsumeError, PermanentError, RetryableError, StartError, TLSFailure
 from collector.exporterhelper.client import ClientConfig
 from collector.exporterhelper.compression import Recoder, native_level
-from collector.exporterhelper.queue import QueueSender
+from collector.exporterhelper.queue import QueueSender, Taken
 from collector.exporterhelper.request import Request, Sent
-from collector.exporterhelper.timeout import TIMEOUT_DOC
+from collector.exporterhelper.timeout import TIMEOUT_DOC, attempt_limit_s
 from collector.ids import Signal
 from collector.lean import TYPE_CHECKING, Any, NamedTuple
 from collector.native.client import Client, ExportResult
 from collector.native.codec import Encoding
+from collector.native.pipeline import Queue
 from collector.telemetry.instruments import Sample
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ class Compression(enum.StrEnum):
         return names.get(self) or Encoding(self.value)
 
 
+_COMPRESSIONS = {compression.encoding: compression for compression in Compression}
 _FALLBACKS = {
     Compression.ZSTD: (Compression.GZIP, Compression.NONE),
     Compression.SNAPPY: (Compression.GZIP, Compression.NONE),
@@ -209,6 +211,7 @@ class OtlpGrpc:
         self._log = settings.log
         self._recoder = Recoder()
         self._compression = config.compression
+        self._timeout_s = attempt_limit_s(config.timeout, None)
         self._queue = QueueSender(
             settings,
             self._send,
@@ -218,6 +221,7 @@ class OtlpGrpc:
             destination=(("server_address", host), ("server_port", str(port))),
             encoding=config.compression.encoding,
             level=native_level(config.compression_params, config.compression),
+            take=self._take,
             abort=self._abort,
         )
         self.consumer = self._queue.consumer
@@ -265,9 +269,25 @@ class OtlpGrpc:
         """Return the exporter's metrics as they are now."""
         return self._queue.samples()
 
+    def _take(self, queue: Queue, n_threads: int | None, reported_items: int) -> Taken:
+        item, result, seconds = self._client.export_queue(
+            queue, self._timeout_s, n_threads=n_threads, reported_items=reported_items
+        )
+        if result is None:
+            return Taken(item)
+        compression = _COMPRESSIONS[item.encoding]
+        return Taken(
+            item, lambda request, limit_s: self._conclude(compression, result, request, limit_s), seconds
+        )
+
     def _send(self, request: Request, limit_s: float | None) -> Sent:
         compression = self._compression
-        result = self._export(compression, request, limit_s)
+        return self._conclude(compression, self._export(compression, request, limit_s), request, limit_s)
+
+    def _conclude(
+        self, compression: Compression, result: ExportResult, request: Request, limit_s: float | None
+    ) -> Sent:
+        """Return what result, of sending request with compression, comes to; ask again where that was refused."""
         if _is_compression_refusal(result):
             result = self._export_with_less(compression, request, limit_s) or result
         if result.failure is not None or result.code != _OK:

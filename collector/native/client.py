@@ -1,4 +1,4 @@
-"""The native gRPC client: one blocking Export call, made without the GIL."""
+"""The native gRPC client: blocking Export calls, made without the GIL, one or as many as a queue has."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collector.ids import Signal
 from collector.lean import TYPE_CHECKING, Any, NamedTuple
 from collector.native.errors import check, fail, new_error
 from collector.native.library import ffi, lib
+from collector.native.pipeline import Queue, QueueItem
 
 if TYPE_CHECKING:
     from collector.native.tls import Tls
@@ -20,6 +21,7 @@ _ENCODINGS = {
     "snappy": lib.SS_ENCODING_SNAPPY_FRAMED,
 }
 _NO_LIMIT = 2**64 - 1
+_MANY = 2**32 - 1
 
 
 class ExportResult(NamedTuple):
@@ -42,6 +44,20 @@ class ExportResult(NamedTuple):
     rejected_items: int
     partial_message: str
     bytes_sent: int
+
+
+class Undecided(NamedTuple):
+    """A request that export_queue leaves to its caller.
+
+    Attributes:
+        item: the request, still in its place.
+        result: what came of sending it; None when it was not sent.
+        seconds: that this took.
+    """
+
+    item: QueueItem
+    result: ExportResult | None
+    seconds: float
 
 
 class PartialSuccess(NamedTuple):
@@ -142,6 +158,38 @@ class Client:
             _nanoseconds(timeout_s),
             result,
         )
+        return self._read(result)
+
+    def export_queue(
+        self, queue: Queue, timeout_s: float | None, *, n_threads: int | None, reported_items: int
+    ) -> Undecided:
+        """Send what queue holds, and what comes into it, until a request needs a decision.
+
+        It does when it was sent without plain success, and unsent when the queue is closed, or has changed its
+        encoding since.
+
+        Args:
+            timeout_s: seconds for each call; None for no limit.
+            n_threads: come back with an unsent request when so many are in flight; None for never.
+            reported_items: come back with an unsent request when more than these have found no room, though not
+                within a tenth of a second.
+
+        Raises:
+            StopIteration: the queue was closed and is empty.
+        """
+        item = ffi.new("ss_queue_item *")
+        attempt = ffi.new("ss_export_attempt *")
+        watch = (_nanoseconds(timeout_s), _MANY if n_threads is None else n_threads, reported_items)
+        status = lib.ss_client_export_queue(
+            self._pointer, queue.pointer, ffi.new("ss_export_watch *", watch), item, attempt
+        )
+        if status == lib.SS_ERR_CLOSED:
+            raise StopIteration
+        if not attempt.is_made:
+            return Undecided(QueueItem(item), None, 0.0)
+        return Undecided(QueueItem(item), self._read(attempt.result), attempt.duration_ns / 1e9)
+
+    def _read(self, result: Any) -> ExportResult:
         return ExportResult(
             failure=self._failures.get(result.transport_status, "io"),
             code=result.grpc_status,

@@ -149,7 +149,7 @@ class QueueItem(NamedTuple):
 
 
 class Queue(Consumer):
-    """A bounded queue that Python threads empty.
+    """A bounded queue that the threads of an exporter empty.
 
     Args:
         sizer: `requests`, `items` or `bytes`: the unit of capacity.
@@ -187,32 +187,42 @@ class Queue(Consumer):
             raise StopIteration
         return QueueItem(item) if status == lib.SS_OK else None
 
-    def done(self, item: QueueItem) -> None:
-        """Give back the place and the bytes of item."""
-        lib.ss_queue_done(self.pointer, item.struct)
-
     def hold_answers(self, *, takes_all: bool) -> None:
-        """Answer clients from now on when their request has been delivered or given up, by `answer`.
+        """Answer clients from now on when their request has been delivered or given up, by `done`.
 
         Args:
             takes_all: capacity is for requests that nobody waits for, batches; those of clients are all taken.
         """
         lib.ss_queue_hold_answers(self.pointer, takes_all)
 
-    def answer(self, item: QueueItem, verdict: Verdict) -> None:
-        """Tell the client that waits for item, if one does, what became of it; before done."""
-        struct = ffi.new(
-            "ss_verdict *",
-            {
-                "code": verdict.code,
-                "has_retry_delay": verdict.retry_delay_ms is not None,
-                "retry_delay_ms": verdict.retry_delay_ms or 0,
-                "rejected_items": verdict.rejected_items,
-            },
-        )
-        message = verdict.message.encode()[: len(struct.message) - 1]
-        ffi.memmove(struct.message, message, len(message))
-        lib.ss_queue_answer(self.pointer, item.struct, struct)
+    def done(self, item: QueueItem, verdict: Verdict | None = None, wire_bytes: int = 0) -> bool:
+        """Count what became of item, give back its place and its bytes, and tell the client that waits for it.
+
+        Args:
+            verdict: what the client is told; None counts nothing and has the client come again.
+            wire_bytes: that it took to send, on success.
+
+        Returns:
+            False when give_up has counted it already.
+        """
+        struct = ffi.NULL
+        if verdict is not None:
+            struct = ffi.new(
+                "ss_verdict *",
+                {
+                    "code": verdict.code,
+                    "has_retry_delay": verdict.retry_delay_ms is not None,
+                    "retry_delay_ms": verdict.retry_delay_ms or 0,
+                    "rejected_items": verdict.rejected_items,
+                },
+            )
+            message = verdict.message.encode()[: len(struct.message) - 1]
+            ffi.memmove(struct.message, message, len(message))
+        return bool(lib.ss_queue_done(self.pointer, item.struct, struct, wire_bytes))
+
+    def give_up(self) -> int:
+        """Count what is still held as failed, the first time; return how many items."""
+        return int(lib.ss_queue_give_up(self.pointer))
 
     def close(self) -> None:
         """Refuse new requests; the rest can still be popped."""

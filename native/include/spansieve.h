@@ -440,7 +440,7 @@ void ss_batch_read_stats(const ss_consumer *batch, ss_batch_stats *stats);
 /* Pass on what is gathered and refuse from now on; gives up after timeout_ns. Blocks. */
 ss_status ss_batch_drain(ss_consumer *batch, uint64_t timeout_ns);
 
-/* A bounded queue that Python threads empty. */
+/* A bounded queue that the threads of an exporter empty. */
 typedef enum ss_queue_sizer { SS_SIZER_REQUESTS = 0, SS_SIZER_ITEMS, SS_SIZER_BYTES } ss_queue_sizer;
 typedef struct ss_queue_stats {
     uint64_t size; /* in sizer units, requests being exported included */
@@ -448,6 +448,13 @@ typedef struct ss_queue_stats {
     uint64_t items;                /* items held, those being exported included */
     uint64_t in_flight_requests;   /* popped, not yet done */
     uint64_t enqueue_failed_items; /* refused; not those of a batch, which tries again */
+    uint64_t sent_items;           /* this and what follows: as told to ss_queue_done */
+    uint64_t failed_items;         /* those given up at the end included */
+    uint64_t rejected_items;       /* of sent_items, in partial successes */
+    uint64_t sent_bytes;
+    uint64_t uncompressed_bytes; /* of the requests sent */
+    ss_encoding encoding;        /* that requests are given now */
+    bool is_closed;
 } ss_queue_stats;
 /* A request taken from a queue. bytes stay valid until ss_queue_done. */
 typedef struct ss_queue_item {
@@ -466,14 +473,16 @@ ss_consumer *ss_queue_new(ss_runtime *runtime, ss_signal signal, ss_queue_sizer 
 ss_status ss_queue_set_compression(ss_consumer *queue, ss_encoding encoding, int level);
 /* Wait for a request: SS_OK, SS_ERR_TIMEOUT, or SS_ERR_CLOSED once closed and empty. Any thread. */
 ss_status ss_queue_pop(ss_consumer *queue, uint64_t timeout_ns, ss_queue_item *item);
-/* From now on clients get their answer when their request has been delivered or given up: ss_queue_answer says which.
+/* From now on clients get their answer when their request has been delivered or given up: ss_queue_done says which.
  * Requests that come in batches are answered when they are queued, all the same. takes_all: capacity is for those
  * only; the others wait at their clients, who are as many as the receivers let in. */
 void ss_queue_hold_answers(ss_consumer *queue, bool takes_all);
-/* What became of the request, for its clients; before ss_queue_done. Any thread. */
-void ss_queue_answer(ss_consumer *queue, ss_queue_item *item, const ss_verdict *verdict);
-/* The request is delivered or given up: frees its bytes and its place. Any thread. */
-void ss_queue_done(ss_consumer *queue, ss_queue_item *item);
+/* What became of the request: counts it, frees its bytes and its place, tells its clients. SS_CODE_OK is sent, with
+ * bytes_sent on the wire; all else is failed. NULL: not counted, and clients are to come again. False: it was counted
+ * by ss_queue_give_up. Any thread. */
+bool ss_queue_done(ss_consumer *queue, ss_queue_item *item, const ss_verdict *verdict, uint64_t bytes_sent);
+/* Count what is still held as failed, once and for all: returns how many items. Any thread. */
+uint64_t ss_queue_give_up(ss_consumer *queue);
 /* Refuse new requests; poppers get the rest, then SS_ERR_CLOSED. Any thread. */
 void ss_queue_close(ss_consumer *queue);
 void ss_queue_read_stats(const ss_consumer *queue, ss_queue_stats *stats);
@@ -718,6 +727,22 @@ void ss_client_free(ss_client *client); /* closes; waits for the calls in flight
  * but for a name server that does not answer. Any thread. */
 void ss_client_export(ss_client *client, ss_signal signal, ss_encoding encoding, const uint8_t *message, size_t length,
                       uint64_t timeout_ns, ss_client_result *result);
+/* What ends ss_client_export_queue, beside failures. */
+typedef struct ss_export_watch {
+    uint64_t timeout_ns;     /* of each call, as for ss_client_export */
+    uint32_t n_threads;      /* so many requests are in flight: all threads are busy; UINT32_MAX: that may be */
+    uint64_t reported_items; /* more than these have found no room in the queue; not before a tenth of a second */
+} ss_export_watch;
+typedef struct ss_export_attempt {
+    bool is_made; /* else nothing of the rest counts */
+    uint64_t duration_ns;
+    ss_client_result result;
+} ss_export_attempt;
+/* Wait for requests of queue and send them, each done as sent, until one needs a decision. SS_OK: item is that one, and
+ * attempt what came of sending it, which was no plain success. Or it was not sent: one of watch holds, or the queue is
+ * closed, or gives requests another encoding by now. SS_ERR_CLOSED: closed and empty. Any thread. */
+ss_status ss_client_export_queue(ss_client *client, ss_consumer *queue, const ss_export_watch *watch,
+                                 ss_queue_item *item, ss_export_attempt *attempt);
 /* Fail calls in flight and new ones with SS_ERR_CLOSED. Any thread. */
 void ss_client_close(ss_client *client);
 

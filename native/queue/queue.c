@@ -1,8 +1,8 @@
 /*
- * A bounded queue in memory, filled by event loops and batches, emptied by Python threads. A request keeps its place
- * until the one who took it says that it is done. It is compressed before it waits, so that an outage of the backend
- * costs a tenth of the memory, and so that who brings too much is slowed down by the work, not by others' memory.
- * Source: the Collector's sending_queue.
+ * A bounded queue in memory, filled by event loops and batches, emptied by the exporter's threads. A request keeps its
+ * place until the one who took it says what became of it. It is compressed before it waits, so that an outage of the
+ * backend costs a tenth of the memory, and so that who brings too much is slowed down by the work, not by others'
+ * memory. Source: the Collector's sending_queue.
  */
 #include "core/clock.h"
 #include "otlp/table.h"
@@ -51,10 +51,9 @@ typedef struct queue {
     entry *first;
     entry **end;
     uint32_t n_filling; /* entries that have their place and are being written */
-    ss_encoding encoding;
     int level;
     press *presses;
-    bool is_closed;
+    bool has_given_up;
     ss_queue_stats stats;
 } queue;
 
@@ -69,7 +68,7 @@ static uint64_t size_of(const queue *self, const ss_view *view) {
 
 /* Wait for room, or refuse. Called with the lock. */
 static ss_status find_room(queue *self, uint64_t size, bool is_awaited, ss_verdict *verdict) {
-    if (self->takes_all && is_awaited && !self->is_closed) {
+    if (self->takes_all && is_awaited && !self->stats.is_closed) {
         return SS_OK;
     }
     if (size > self->capacity) {
@@ -77,13 +76,13 @@ static ss_status find_room(queue *self, uint64_t size, bool is_awaited, ss_verdi
     }
     struct timespec deadline = ss_clock_timespec(ss_clock_deadline(self->block_on_overflow ? BLOCK_MAX_NS : 0));
     int timed_out = !self->block_on_overflow;
-    while (!self->is_closed && (self->stats.size > self->capacity || size > self->capacity - self->stats.size)) {
+    while (!self->stats.is_closed && (self->stats.size > self->capacity || size > self->capacity - self->stats.size)) {
         if (timed_out) {
             return ss_refuse(verdict, "sending queue is full", REFUSAL_RETRY_MS);
         }
         timed_out = pthread_cond_timedwait(&self->freed, &self->lock, &deadline);
     }
-    return self->is_closed ? ss_refuse(verdict, "sending queue is stopped", REFUSAL_RETRY_MS) : SS_OK;
+    return self->stats.is_closed ? ss_refuse(verdict, "sending queue is stopped", REFUSAL_RETRY_MS) : SS_OK;
 }
 
 static press *take_press(queue *self) {
@@ -181,11 +180,15 @@ static void free_place(queue *self, const entry *gone) {
     pthread_cond_broadcast(&self->freed);
 }
 
+/* Tell the client that waits; without a verdict nobody knows what became of its request, and it is to come again. */
 static void answer(entry *answered, const ss_verdict *verdict) {
-    if (answered->promise) {
-        ss_promise_tell(answered->promise, verdict);
-        answered->promise = NULL;
+    if (!answered->promise) {
+        return;
     }
+    ss_verdict stopping = {0};
+    ss_refuse(&stopping, "collector is shutting down", REFUSAL_RETRY_MS);
+    ss_promise_tell(answered->promise, verdict ? verdict : &stopping);
+    answered->promise = NULL;
 }
 
 static ss_status queue_consume(ss_consumer *consumer, ss_worker *worker, const ss_view *view, ss_verdict *verdict) {
@@ -200,7 +203,7 @@ static ss_status queue_consume(ss_consumer *consumer, ss_worker *worker, const s
     added->n_items = view->n_items;
     added->size = size_of(self, view);
     pthread_mutex_lock(&self->lock);
-    added->encoding = self->encoding;
+    added->encoding = self->stats.encoding;
     int level = self->level;
     ss_status status = find_room(self, added->size, is_awaited, verdict);
     if (status == SS_OK) {
@@ -227,7 +230,7 @@ static ss_status queue_consume(ss_consumer *consumer, ss_worker *worker, const s
     } else {
         free_place(self, added);
     }
-    if (self->is_closed) {
+    if (self->stats.is_closed) {
         pthread_cond_broadcast(&self->filled); /* who waits for the last entry finds out that there is none */
     }
     pthread_mutex_unlock(&self->lock);
@@ -250,7 +253,7 @@ ss_status ss_queue_set_compression(ss_consumer *consumer, ss_encoding encoding, 
     give_press(self, trial);
     if (status == SS_OK) {
         pthread_mutex_lock(&self->lock);
-        self->encoding = encoding;
+        self->stats.encoding = encoding;
         self->level = level;
         pthread_mutex_unlock(&self->lock);
     }
@@ -259,7 +262,7 @@ ss_status ss_queue_set_compression(ss_consumer *consumer, ss_encoding encoding, 
 
 /* Closed, and nothing more will come. Called with the lock. */
 static bool is_over(const queue *self) {
-    return self->is_closed && !self->n_filling;
+    return self->stats.is_closed && !self->n_filling;
 }
 
 ss_status ss_queue_pop(ss_consumer *consumer, uint64_t timeout_ns, ss_queue_item *item) {
@@ -284,11 +287,7 @@ ss_status ss_queue_pop(ss_consumer *consumer, uint64_t timeout_ns, ss_queue_item
     return status;
 }
 
-/* A client that has not been answered by now is to come again: nobody knows what became of its request. */
-static void forget(queue *self, entry *gone) {
-    ss_verdict verdict = {0};
-    ss_refuse(&verdict, "collector is shutting down", REFUSAL_RETRY_MS);
-    answer(gone, &verdict);
+static void discard(queue *self, entry *gone) {
     ss_runtime_account(self->runtime, -(int64_t)gone->bytes.length);
     free_entry(self, gone);
 }
@@ -299,31 +298,52 @@ void ss_queue_hold_answers(ss_consumer *consumer, bool takes_all) {
     self->takes_all = takes_all;
 }
 
-void ss_queue_answer(ss_consumer *consumer, ss_queue_item *item, const ss_verdict *verdict) {
-    (void)consumer;
-    if (item->handle) {
-        answer(item->handle, verdict);
+/* Count what became of an entry. Called with the lock. */
+static void count(queue *self, const entry *gone, const ss_verdict *verdict, uint64_t bytes_sent) {
+    if (verdict->code != SS_CODE_OK) {
+        self->stats.failed_items += gone->n_items;
+        return;
     }
+    self->stats.sent_items += gone->n_items;
+    self->stats.sent_bytes += bytes_sent;
+    self->stats.uncompressed_bytes += gone->original_length;
+    self->stats.rejected_items += verdict->rejected_items;
 }
 
-void ss_queue_done(ss_consumer *consumer, ss_queue_item *item) {
+bool ss_queue_done(ss_consumer *consumer, ss_queue_item *item, const ss_verdict *verdict, uint64_t bytes_sent) {
     queue *self = (queue *)consumer;
     entry *gone = item->handle;
     if (!gone) {
-        return;
+        return false;
     }
     *item = (ss_queue_item){0};
     pthread_mutex_lock(&self->lock);
+    bool is_counted = !self->has_given_up;
+    if (is_counted && verdict) {
+        count(self, gone, verdict, bytes_sent);
+    }
     free_place(self, gone);
     self->stats.in_flight_requests--;
     pthread_mutex_unlock(&self->lock);
-    forget(self, gone);
+    answer(gone, verdict);
+    discard(self, gone);
+    return is_counted;
+}
+
+uint64_t ss_queue_give_up(ss_consumer *consumer) {
+    queue *self = (queue *)consumer;
+    pthread_mutex_lock(&self->lock);
+    uint64_t left = self->has_given_up ? 0 : self->stats.items;
+    self->has_given_up = true;
+    self->stats.failed_items += left;
+    pthread_mutex_unlock(&self->lock);
+    return left;
 }
 
 void ss_queue_close(ss_consumer *consumer) {
     queue *self = (queue *)consumer;
     pthread_mutex_lock(&self->lock);
-    self->is_closed = true;
+    self->stats.is_closed = true;
     pthread_cond_broadcast(&self->filled);
     pthread_cond_broadcast(&self->freed);
     pthread_mutex_unlock(&self->lock);
@@ -341,7 +361,8 @@ static void queue_free(ss_consumer *consumer) {
     queue *self = (queue *)consumer;
     for (entry *next, *left = self->first; left; left = next) {
         next = left->next;
-        forget(self, left);
+        answer(left, NULL);
+        discard(self, left);
     }
     for (press *next, *left = self->presses; left; left = next) {
         next = left->next;

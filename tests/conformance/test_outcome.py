@@ -66,8 +66,7 @@ class Backend:
 
     def answer(self, item: QueueItem, verdict: Verdict, queue: int = 0) -> None:
         """Say what became of it."""
-        self.queues[queue].answer(item, verdict)
-        self.queues[queue].done(item)
+        self.queues[queue].done(item, verdict)
 
     def answer_next(self, verdict: Verdict, queue: int = 0) -> None:
         """Say what becomes of the next request."""

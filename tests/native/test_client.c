@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "made_request.h"
 #include "net/client_response.h"
 #include "net/client_session.h"
 #include "spansieve.h"
@@ -774,6 +775,166 @@ static void test_threads_share_the_pool(void) {
     CHECK(backend.n_connections <= 3);
 }
 
+/* ------------------------------------------------------------------ from a queue */
+
+static const ss_export_watch no_watch = {20 * (uint64_t)SECOND, UINT32_MAX, UINT64_MAX};
+
+typedef struct exporter {
+    ss_runtime *runtime;
+    ss_worker *worker;
+    ss_consumer *queue;
+    ss_client *client;
+    server backend;
+    pthread_t thread;
+    ss_export_watch watch;
+    ss_status status; /* of the last ss_client_export_queue */
+    ss_queue_item item;
+    ss_export_attempt attempt;
+} exporter;
+
+static void exporter_start(exporter *self, behaviour wanted) {
+    ss_error error;
+    *self = (exporter){.runtime = ss_runtime_new(), .watch = no_watch};
+    self->worker = ss_worker_new(self->runtime);
+    self->queue = ss_queue_new(self->runtime, SS_SIGNAL_TRACES, SS_SIZER_REQUESTS, 4, false, &error);
+    server_start(&self->backend, wanted, NULL);
+    self->client = new_client("127.0.0.1", self->backend.port, 4);
+}
+
+static void exporter_stop(exporter *self) {
+    ss_client_free(self->client);
+    server_stop(&self->backend);
+    ss_consumer_free(self->queue);
+    ss_worker_free(self->worker);
+    CHECK_EQUAL(0, ss_runtime_in_flight_bytes(self->runtime));
+    ss_runtime_free(self->runtime);
+}
+
+static void *run_exporter(void *argument) {
+    exporter *self = argument;
+    self->status = ss_client_export_queue(self->client, self->queue, &self->watch, &self->item, &self->attempt);
+    return NULL;
+}
+
+static ss_status push_spans(exporter *self, uint32_t n) {
+    ss_verdict verdict;
+    ss_buffer request = make_request(n);
+    ss_status status = ss_consumer_push(self->queue, self->worker, request.data, request.length, &verdict);
+    ss_buffer_free(&request);
+    return status;
+}
+
+static ss_queue_stats stats_of(const exporter *self) {
+    ss_queue_stats stats;
+    ss_queue_read_stats(self->queue, &stats);
+    return stats;
+}
+
+static void give_back(exporter *self, ss_code code) {
+    CHECK(ss_queue_done(self->queue, &self->item, &(ss_verdict){.code = code}, 0));
+}
+
+/* What is delivered is counted with its place given back; close ends the wait. */
+static void test_a_queue_is_sent_until_it_is_closed(void) {
+    exporter e;
+    exporter_start(&e, ANSWER);
+    pthread_create(&e.thread, NULL, run_exporter, &e);
+    for (uint32_t i = 0; i < 50; i++) {
+        while (push_spans(&e, 3) != SS_OK) {
+            poll(NULL, 0, 1);
+        }
+    }
+    while (stats_of(&e).sent_items < 150) {
+        poll(NULL, 0, 1);
+    }
+    ss_queue_stats stats = stats_of(&e);
+    CHECK_EQUAL(0, stats.size + stats.items + stats.in_flight_requests + stats.failed_items + stats.rejected_items);
+    CHECK(stats.sent_bytes > stats.uncompressed_bytes && stats.uncompressed_bytes > 50 * 3 * SPAN_BYTES);
+    ss_queue_close(e.queue);
+    pthread_join(e.thread, NULL);
+    CHECK_EQUAL(SS_ERR_CLOSED, e.status);
+    CHECK_EQUAL(50, e.backend.n_calls);
+    exporter_stop(&e);
+}
+
+/* What did not go well comes back with what came of it, and keeps its place until it is done. */
+static void test_a_failure_comes_back_with_its_request(void) {
+    exporter e;
+    exporter_start(&e, REJECT_SECOND);
+    CHECK_EQUAL(SS_OK, push_spans(&e, 1));
+    CHECK_EQUAL(SS_OK, push_spans(&e, 2));
+    run_exporter(&e);
+    CHECK_EQUAL(SS_OK, e.status);
+    CHECK(e.attempt.is_made && e.attempt.duration_ns);
+    CHECK_EQUAL(SS_CODE_INTERNAL, e.attempt.result.grpc_status);
+    CHECK_EQUAL(2, e.item.n_items);
+    CHECK_EQUAL(1, stats_of(&e).sent_items);
+    CHECK_EQUAL(1, stats_of(&e).in_flight_requests);
+    give_back(&e, SS_CODE_INTERNAL);
+    CHECK_EQUAL(2, stats_of(&e).failed_items);
+    CHECK_EQUAL(0, stats_of(&e).size);
+    exporter_stop(&e);
+}
+
+/* Each reason to ask leaves the request unsent. */
+static void test_what_needs_a_decision_is_not_sent(void) {
+    enum { ENCODING, BUSY, OVERFLOW, CLOSED, N };
+    for (int reason = 0; reason < N; reason++) {
+        exporter e;
+        exporter_start(&e, ANSWER);
+        CHECK_EQUAL(SS_OK, push_spans(&e, 1));
+        if (reason == ENCODING) {
+            CHECK_EQUAL(SS_OK, ss_queue_set_compression(e.queue, SS_ENCODING_GZIP, 0));
+        } else if (reason == BUSY) {
+            e.watch.n_threads = 1;
+        } else if (reason == CLOSED) {
+            ss_queue_close(e.queue);
+        } else {
+            e.watch.reported_items = 0;
+            while (push_spans(&e, 1) == SS_OK) {
+            }
+            pthread_create(&e.thread, NULL, run_exporter, &e); /* the first ones go out: it is too early to report */
+            while (stats_of(&e).sent_items < 4) {
+                poll(NULL, 0, 1);
+            }
+            poll(NULL, 0, 150);
+            CHECK_EQUAL(SS_OK, push_spans(&e, 1));
+            pthread_join(e.thread, NULL);
+        }
+        if (reason != OVERFLOW) {
+            run_exporter(&e);
+        }
+        CHECK_EQUAL(SS_OK, e.status);
+        CHECK(!e.attempt.is_made);
+        CHECK_EQUAL(reason == OVERFLOW ? 4 : 0, e.backend.n_calls);
+        give_back(&e, SS_CODE_OK);
+        exporter_stop(&e);
+    }
+}
+
+/* A client closed under a call hands the request back; what is given up is counted once. */
+static void test_close_hands_the_request_back(void) {
+    exporter e;
+    exporter_start(&e, SILENT);
+    pthread_create(&e.thread, NULL, run_exporter, &e);
+    CHECK_EQUAL(SS_OK, push_spans(&e, 7));
+    while (__atomic_load_n(&e.backend.n_calls, __ATOMIC_RELAXED) == 0) {
+        poll(NULL, 0, 1);
+    }
+    ss_queue_close(e.queue);
+    CHECK_EQUAL(7, ss_queue_give_up(e.queue));
+    CHECK_EQUAL(0, ss_queue_give_up(e.queue));
+    ss_client_close(e.client);
+    pthread_join(e.thread, NULL);
+    CHECK_EQUAL(SS_OK, e.status);
+    CHECK(e.attempt.is_made);
+    CHECK_EQUAL(SS_ERR_CLOSED, e.attempt.result.transport_status);
+    CHECK(!ss_queue_done(e.queue, &e.item, &(ss_verdict){0}, 99));
+    CHECK_EQUAL(7, stats_of(&e).failed_items);
+    CHECK_EQUAL(0, stats_of(&e).sent_items);
+    exporter_stop(&e);
+}
+
 static void test_unix_socket(void) {
     char path[] = "/tmp/spansieve-client-XXXXXX";
     int fd = mkstemp(path);
@@ -826,6 +987,10 @@ int main(void) {
     test_failures_are_told_apart();
     test_close_ends_calls_in_flight_and_waiting();
     test_threads_share_the_pool();
+    test_a_queue_is_sent_until_it_is_closed();
+    test_a_failure_comes_back_with_its_request();
+    test_what_needs_a_decision_is_not_sent();
+    test_close_hands_the_request_back();
     test_unix_socket();
     test_bad_configurations_are_refused();
     return check_finish();

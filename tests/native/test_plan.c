@@ -24,7 +24,7 @@ static uint64_t drain_items(ss_consumer *queue, uint32_t *requests, size_t *larg
         items += item.n_items;
         *requests += 1;
         *largest = item.length > *largest ? item.length : *largest;
-        ss_queue_done(queue, &item);
+        ss_queue_done(queue, &item, &(ss_verdict){0}, 0);
     }
     return items;
 }
@@ -58,13 +58,13 @@ static void test_receiver_routes_and_counts(void) {
     CHECK(memcmp(three.data, item.bytes, item.length) == 0);
     CHECK(ss_runtime_in_flight_bytes(runtime) == three.length);
     CHECK_EQUAL(SS_CODE_UNAVAILABLE, accept(receiver, worker, &three)); /* popped is not done */
-    ss_queue_done(queue, &item);
+    ss_queue_done(queue, &item, &(ss_verdict){0}, 0);
     CHECK_EQUAL(0, ss_runtime_in_flight_bytes(runtime));
     CHECK_EQUAL(SS_CODE_OK, accept(receiver, worker, &three));
     ss_queue_close(queue);
     CHECK_EQUAL(SS_CODE_UNAVAILABLE, accept(receiver, worker, &three));
     CHECK_EQUAL(SS_OK, ss_queue_pop(queue, 0, &item));
-    ss_queue_done(queue, &item);
+    ss_queue_done(queue, &item, &(ss_verdict){0}, 0);
     CHECK_EQUAL(SS_ERR_CLOSED, ss_queue_pop(queue, 0, &item));
 
     ss_receiver_free(receiver);
@@ -291,7 +291,7 @@ static void test_drain_ends_before_a_queue_that_blocks(void) {
     CHECK_EQUAL(0, queue_stats.enqueue_failed_items); /* the batch has counted what it gave up */
     CHECK_EQUAL(3, stats.sent_items);
     CHECK_EQUAL(3, stats.failed_items);
-    ss_queue_done(queue, &item);
+    ss_queue_done(queue, &item, &(ss_verdict){0}, 0);
     ss_consumer_free(batch);
     batch = ss_batch_new(runtime, SS_SIGNAL_TRACES, &config, &queue, 1, &error);
     CHECK_EQUAL(SS_OK, ss_consumer_push(batch, worker, request.data, request.length, &verdict));

@@ -49,7 +49,7 @@ static bool next_is(setup *s, const ss_buffer *request, ss_encoding encoding) {
                 ss_decompress(s->codec, encoding, item.bytes, item.length, request->length, &plain, &error) == SS_OK &&
                 plain.length == request->length && memcmp(plain.data, request->data, plain.length) == 0;
     ss_buffer_free(&plain);
-    ss_queue_done(s->queue, &item);
+    ss_queue_done(s->queue, &item, &(ss_verdict){0}, 0);
     return same;
 }
 
@@ -134,6 +134,31 @@ static void test_rows_are_compressed_as_they_are_kept(void) {
     tear_down(&s);
 }
 
+/* State and counts change together; what has no outcome is not counted. */
+static void test_outcomes_are_counted(void) {
+    setup s = set_up(SS_SIZER_REQUESTS, 100);
+    ss_buffer request = make_request(10);
+    const ss_verdict in_part = {.rejected_items = 3}, failed = {.code = SS_CODE_INTERNAL};
+    const ss_verdict *const verdicts[] = {&in_part, &failed, NULL};
+    for (int i = 0; i < 3; i++) {
+        ss_queue_item item;
+        CHECK_EQUAL(SS_OK, push(&s, &request));
+        CHECK_EQUAL(SS_OK, ss_queue_pop(s.queue, 0, &item));
+        CHECK(ss_queue_done(s.queue, &item, verdicts[i], 77));
+        CHECK(!ss_queue_done(s.queue, &item, verdicts[i], 77)); /* only once */
+    }
+    ss_queue_stats stats;
+    ss_queue_read_stats(s.queue, &stats);
+    CHECK_EQUAL(10, stats.sent_items);
+    CHECK_EQUAL(3, stats.rejected_items);
+    CHECK_EQUAL(10, stats.failed_items);
+    CHECK_EQUAL(77, stats.sent_bytes);
+    CHECK_EQUAL(request.length, stats.uncompressed_bytes);
+    CHECK_EQUAL(0, stats.size + stats.items + stats.in_flight_requests);
+    ss_buffer_free(&request);
+    tear_down(&s);
+}
+
 typedef struct pusher {
     setup *setup;
     const ss_buffer *request;
@@ -165,7 +190,7 @@ static void *pop_until_closed(void *argument) {
         ss_status status = ss_queue_pop(s->queue, 1000000, &item);
         if (status == SS_OK) {
             popped++;
-            ss_queue_done(s->queue, &item);
+            ss_queue_done(s->queue, &item, &(ss_verdict){0}, 0);
         } else if (status == SS_ERR_CLOSED) {
             return (void *)(uintptr_t)popped;
         }
@@ -257,6 +282,7 @@ int main(void) {
     test_a_wrong_level_changes_nothing();
     test_bytes_are_counted_before_compression();
     test_rows_are_compressed_as_they_are_kept();
+    test_outcomes_are_counted();
     test_nothing_is_lost_at_the_end();
     test_a_late_thread_slows_down_who_brings();
     return check_finish();

@@ -99,6 +99,18 @@ def test_gives_up_before_a_wait_that_would_end_too_late() -> None:
     assert scene.waits == pytest.approx([5, 7.5, 11.25])
 
 
+def test_time_spent_before_counts() -> None:
+    """An attempt that was made elsewhere has used up its part of max_elapsed_time."""
+    scene = Scene(RetryConfig(max_elapsed_time=Duration(30.0)))
+
+    def attempt() -> None:
+        raise RetryableError("down")
+
+    with pytest.raises(RetryableError, match="^no more retries left: down$"):
+        scene.sender.send(attempt, spent_s=26.0)
+    assert scene.waits == []
+
+
 def test_no_limit_retries_for_ever() -> None:
     """max_elapsed_time 0 never gives up."""
     scene = Scene(RetryConfig(max_elapsed_time=Duration(0.0)))

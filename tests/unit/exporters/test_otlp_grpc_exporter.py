@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import threading
 from collections.abc import Callable, Iterator
 from concurrent import futures
 from typing import Any
@@ -156,26 +158,25 @@ def test_gzip_is_understood(server: Server) -> None:
 
 def test_snappy_over_grpc_is_framed() -> None:
     """The Collector and its kind read the framed format under this name, as gRPC's Go encoders write it."""
-    sent: list[tuple[str, bytes]] = []
+    sent: list[bytes] = []
 
-    class Recording:
-        def export(
-            self, signal: Signal, compression: str, message: bytes, limit_s: float | None
-        ) -> ExportResult:
-            sent.append((compression, bytes(message)))
-            return ExportResult(None, 0, "", None, 0, "", len(message))
+    def serve(listener: socket.socket) -> None:
+        connection, _ = listener.accept()
+        with connection:
+            received = b""
+            while b"sNaPpY" not in received and (more := connection.recv(65536)):
+                received += more
+            sent.append(received)
 
-        def close(self) -> None:
-            """Nothing to close."""
-
-    made = Scene(1, compression=Compression.SNAPPY)
-    made.exporter._client = Recording()  # type: ignore[assignment]
-    made.push(traces(3))
-    wait_until(lambda: sent)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        peer = threading.Thread(target=serve, args=(listener,))
+        peer.start()
+        made = Scene(listener.getsockname()[1], compression=Compression.SNAPPY)
+        made.push(traces(3))
+        peer.join(20)
     made.exporter.shutdown(5)
-    assert "snappy" == sent[0][0]
-    assert sent[0][1].startswith(b"\xff\x06\0\0sNaPpY")
-    assert traces(3) == Codec().decompress("x-snappy-framed", sent[0][1], 1 << 20)
+    frame = sent[0][sent[0].index(b"\xff\x06\0\0sNaPpY") :]
+    assert traces(3) == Codec().decompress("x-snappy-framed", frame, 1 << 20)
 
 
 def test_unknown_compression_falls_back_and_is_remembered(server: Server) -> None:
