@@ -159,8 +159,14 @@ class Config:
         """Yield the missing protocol, and what only the native transport does."""
         if self.protocols.grpc is None and self.protocols.http is None:
             yield "", "must specify at least one protocol when using the OTLP receiver"
-        http = self.protocols.http
-        if http is not None and (self.transport is TransportName.GRPCIO or not has_net()):
+        grpc, http = self.protocols.grpc, self.protocols.http
+        if self.transport is TransportName.NATIVE and has_net():
+            return
+        if grpc is not None and grpc.include_metadata:
+            yield "protocols::grpc::include_metadata", _NATIVE_ONLY
+        if http is not None:
+            if http.include_metadata:
+                yield "protocols::http::include_metadata", _NATIVE_ONLY
             if http.cors is not None and http.cors.is_on:
                 yield "protocols::http::cors", _NATIVE_ONLY
             if http.write_timeout > 0:
@@ -206,7 +212,7 @@ class Receiver:
     def __init__(self, config: Config, settings: Settings) -> None:
         self._config = config
         self._settings = settings
-        self._listeners = listeners(config.protocols)
+        self._listeners = listeners(config.protocols, settings.metadata_names)
         self._native = NativeReceiver(
             settings.runtime, rejects_requests=config.invalid_items is InvalidItems.REJECT_REQUEST
         )
@@ -375,8 +381,8 @@ class FaultReporter:
         self._reported = (rejected, repaired)
 
 
-def listeners(protocols: Protocols) -> tuple[Listener, ...]:
-    """Return what protocols asks to be served."""
+def listeners(protocols: Protocols, metadata_names: tuple[str, ...] = ()) -> tuple[Listener, ...]:
+    """Return what protocols asks to be served, keeping the headers of metadata_names where metadata is included."""
     served = []
     if protocols.grpc is not None:
         grpc = protocols.grpc
@@ -398,6 +404,7 @@ def listeners(protocols: Protocols) -> tuple[Listener, ...]:
                 min_ping_interval_s=pings.min_time or _MIN_PING_INTERVAL_S,
                 pings_without_calls=pings.permit_without_stream,
                 has_health=grpc.health_service,
+                metadata_names=metadata_names if grpc.include_metadata else (),
             )
         )
     if protocols.http is not None:
@@ -417,6 +424,7 @@ def listeners(protocols: Protocols) -> tuple[Listener, ...]:
                 encodings=frozenset(http.compression_algorithms),
                 paths=http.paths,
                 cors=_cors(http),
+                metadata_names=metadata_names if http.include_metadata else (),
             )
         )
     return tuple(served)
