@@ -446,8 +446,8 @@ static void wait_while_late(batch *self) {
 
 /* The Collector's answer, after which clients give up; a batch in front of this one tries again. */
 static ss_status refuse_combination(const ss_view *view, ss_verdict *verdict) {
-    static const char text[] = "too many batcher metadata-value combinations";
-    return view->is_retried ? ss_refuse(verdict, text, REFUSAL_RETRY_MS)
+    static const char text[] = "Permanent error: too many batcher metadata-value combinations";
+    return view->is_retried ? ss_refuse(verdict, text + sizeof "Permanent error:", REFUSAL_RETRY_MS)
                             : ss_reject(verdict, SS_ERR_LIMIT, SS_CODE_INTERNAL, text);
 }
 

@@ -25,7 +25,7 @@ from tests.support import otlp
 
 pytestmark = pytest.mark.skipif(not has_net(), reason="built without the native transport")
 
-TOO_MANY = "too many batcher metadata-value combinations"
+TOO_MANY = "Permanent error: too many batcher metadata-value combinations"
 PROTOBUF = ("Content-Type", "application/x-protobuf")
 
 

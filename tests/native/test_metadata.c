@@ -211,7 +211,7 @@ static void test_combinations_are_limited(void) {
     CHECK_EQUAL(SS_CODE_OK, bring(&s, worker, TENANTS).code);
     ss_verdict verdict = bring(&s, worker, 1);
     CHECK_EQUAL(SS_CODE_INTERNAL, verdict.code);
-    CHECK(strcmp("too many batcher metadata-value combinations", verdict.message) == 0);
+    CHECK(strcmp("Permanent error: too many batcher metadata-value combinations", verdict.message) == 0);
     CHECK(!verdict.has_retry_delay);
     CHECK_EQUAL(2 * SPANS, stats_of(&s).pending_items);
     CHECK_EQUAL(SS_CODE_OK, bring(&s, worker, 0).code); /* which fills and sends its batch */
