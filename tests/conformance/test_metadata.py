@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 import pytest
 
 from collector.component import Settings
+from collector.config.fields import Duration
 from collector.ids import ComponentID, Signal
 from collector.native.library import has_net, lib
 from collector.native.pipeline import Consumer
@@ -37,7 +38,7 @@ class Tenants:
     """A receiver, a batch that sends only at its end, and a queue behind it."""
 
     def __init__(self, *keys: str, limit: int = 1000, includes: bool = True) -> None:
-        self._config = Config(timeout=3600.0, metadata_keys=keys, metadata_cardinality_limit=limit)
+        self._config = Config(timeout=Duration(3600.0), metadata_keys=keys, metadata_cardinality_limit=limit)
         included = {"include_metadata": includes}
         self.collector = Collector(
             "native",
