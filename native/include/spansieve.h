@@ -415,11 +415,11 @@ uint64_t ss_discard_items(const ss_consumer *discard);
  * Splitting repeats resource and scope in each batch. A request that would grow 16-fold by that, and by more than
  * 64 MiB, is split no further: its rest is one batch. */
 typedef struct ss_batch_config {
-    uint64_t timeout_ns;           /* 0: pass on at once */
-    uint32_t send_batch_size;      /* items that trigger a batch; 0: no count trigger */
-    uint32_t send_batch_max_size;  /* items at most in a batch; 0: no limit */
-    uint32_t send_batch_max_bytes; /* bytes at most in a batch, unless one item alone is larger, or the messages
-                                      around it are, which are then not repeated for each item; 0: no limit */
+    uint64_t timeout_ns;               /* 0: pass on at once */
+    uint32_t send_batch_size;          /* items that trigger a batch; 0: no count trigger */
+    uint32_t send_batch_max_size;      /* items at most in a batch; 0: no limit */
+    uint32_t send_batch_max_bytes;     /* bytes at most in a batch, unless one item alone is larger, or the messages
+                                          around it are, which are then not repeated for each item; 0: no limit */
     const char *const *metadata_names; /* lower case; requests with other values of these headers go into other
                                           batches; copied */
     size_t n_metadata_names;
