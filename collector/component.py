@@ -125,6 +125,7 @@ class Settings:
             service; only a test of a component that does not use them leaves them out.
         listeners: listening sockets of this component.
         serve: starts an HTTP server for operators.
+        metadata_names: of a receiver, the headers that something behind it asks for, in lower case, sorted.
     """
 
     id: ComponentID
@@ -135,6 +136,7 @@ class Settings:
     loop: Loop = None  # type: ignore[assignment]
     listeners: Listeners = None  # type: ignore[assignment]
     serve: Serve = None  # type: ignore[assignment]
+    metadata_names: tuple[str, ...] = ()
 
     @property
     def own_signal(self) -> Signal:
@@ -218,7 +220,8 @@ class Factory:
 
     Attributes:
         config: a `section` of `option` fields; may have `problems(self)`, a generator of (field, message), and
-            `problems_for(self, signal)` for what a pipeline of that signal needs.
+            `problems_for(self, signal)` for what a pipeline of that signal needs, and of a processor that gathers
+            requests `metadata_names`, the headers that it tells them apart by.
         create: makes the component from its configuration and Settings.
         signals: what it can be used for.
         stability: shown by `spansieve components`.

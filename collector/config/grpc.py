@@ -80,7 +80,7 @@ class GrpcServer:
     keepalive: Keepalive = option(factory=Keepalive, doc="Life of connections.")
     tls: TLSServer | None = option(None, doc="Transport security; null is plain text.")
     auth: Any = option(None, doc="Not supported yet.")
-    include_metadata: bool = option(False, doc="Accepted; no component reads request metadata yet.")
+    include_metadata: bool = option(False, doc="Keep with each request the headers that a `batch` asks for.")
     middlewares: tuple[Any, ...] = option((), doc="Not supported yet.")
 
     @property

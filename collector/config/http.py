@@ -102,7 +102,7 @@ class HttpServer:
     cors: Cors | None = option(None, doc="What pages of other origins may do.")
     tls: TLSServer | None = option(None, doc="Transport security; null is plain text.")
     auth: Any = option(None, doc="Not supported yet.")
-    include_metadata: bool = option(False, doc="Accepted; no component reads request metadata yet.")
+    include_metadata: bool = option(False, doc="Keep with each request the headers that a `batch` asks for.")
     middlewares: tuple[Any, ...] = option((), doc="Not supported yet.")
 
     @property

@@ -86,7 +86,11 @@ class Batch(Consumer):
         send_batch_size: int,
         send_batch_max_size: int,
         send_batch_max_bytes: int,
+        metadata_names: Sequence[str] = (),
+        max_combinations: int = 0,
     ) -> None:
+        texts = [ffi.new("char[]", name.encode()) for name in metadata_names]
+        names = ffi.new("char *[]", texts)
         config = ffi.new(
             "ss_batch_config *",
             {
@@ -94,6 +98,9 @@ class Batch(Consumer):
                 "send_batch_size": send_batch_size,
                 "send_batch_max_size": send_batch_max_size,
                 "send_batch_max_bytes": send_batch_max_bytes,
+                "metadata_names": names,
+                "n_metadata_names": len(texts),
+                "max_combinations": max_combinations,
             },
         )
         error = new_error()

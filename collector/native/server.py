@@ -37,6 +37,7 @@ class Rules:
         ping_after_s, ping_timeout_s: gRPC clients silent for the first are pinged, and ended after the second.
         min_ping_interval_s, pings_without_calls: how often gRPC clients may ping.
         has_health: serve `grpc.health.v1.Health`.
+        metadata_names: headers that are kept with their request, in lower case.
         paths: URL path of traces, metrics and logs; one that ends in `/` with all below it.
         header_timeout_s: the head of an HTTP request must be there within it.
         write_timeout_s: an HTTP answer must be taken within it.
@@ -60,6 +61,7 @@ class Rules:
     min_ping_interval_s: float = 0.0
     pings_without_calls: bool = False
     has_health: bool = False
+    metadata_names: tuple[str, ...] = ()
     paths: tuple[str, str, str] = ("/v1/traces", "/v1/metrics", "/v1/logs")
     header_timeout_s: float = 0.0
     write_timeout_s: float = 0.0
@@ -247,6 +249,8 @@ def _listener_config(listener: Listener, kept: list[Any]) -> dict[str, Any]:
         "min_ping_interval_ns": nanoseconds(listener.min_ping_interval_s),
         "pings_without_calls": listener.pings_without_calls,
         "has_health": listener.has_health,
+        "metadata_names": texts(listener.metadata_names),
+        "n_metadata_names": len(listener.metadata_names),
         "paths": [text(path) for path in listener.paths],
         "closes_after_answer": listener.closes_after_answer,
         "ignores_encoding": not listener.encodings,

@@ -14,8 +14,10 @@ from collections.abc import Iterator, Sequence
 
 from collector.component import Factory, Settings, Stability
 from collector.config.fields import Duration, option, section
+from collector.config.headers import is_header_name
 from collector.ids import Signal
 from collector.lean import TYPE_CHECKING
+from collector.native.library import lib
 from collector.native.pipeline import Batch
 from collector.telemetry.instruments import (
     FAILED_ITEMS,
@@ -70,10 +72,15 @@ class Config:
         0, doc="Split larger batches; 0 is no limit.", unit="items", minimum=0, maximum=0xFFFFFFFF
     )
     metadata_keys: tuple[str, ...] = option(
-        (), doc="Batch separately for each combination of the values of these client metadata keys."
+        (),
+        doc="Batch separately for each combination of the values of these headers of requests, which receivers keep "
+        "with `include_metadata`.",
     )
     metadata_cardinality_limit: int = option(
-        1000, doc="Combinations at most, with metadata_keys.", minimum=0, maximum=0xFFFFFFFF
+        1000,
+        doc="Combinations at most of which items are gathered at once, with metadata_keys; 0 is no limit.",
+        minimum=0,
+        maximum=0xFFFFFFFF,
     )
     # 4 MiB less a margin for what a proxy or a later hop may add to a request.
     send_batch_max_bytes: int = option(
@@ -97,8 +104,13 @@ class Config:
             if key.lower() in seen:
                 yield "", f'duplicate entry in metadata_keys: "{key.lower()}" (case-insensitive)'
             seen.add(key.lower())
-        if self.metadata_keys:
-            yield "metadata_keys", "not supported yet; leave it out to batch all clients together"
+            if not is_header_name(key.removeprefix(":")) or len(key) > lib.SS_METADATA_NAME_MAX:
+                yield "metadata_keys", f"expected the name of a header, got {key!r}"
+
+    @property
+    def metadata_names(self) -> tuple[str, ...]:
+        """The headers that receivers in front must keep, in lower case."""
+        return tuple(key.lower() for key in self.metadata_keys)
 
 
 class BatchProcessor:
@@ -123,6 +135,8 @@ class BatchProcessor:
             send_batch_size=config.send_batch_size,
             send_batch_max_size=config.send_batch_max_size,
             send_batch_max_bytes=config.send_batch_max_bytes,
+            metadata_names=config.metadata_names,
+            max_combinations=config.metadata_cardinality_limit,
         )
         return self._batch
 
@@ -151,7 +165,8 @@ class BatchProcessor:
             yield Sample(_SEND_SIZE, (*self._processor, ("le", _format_bound(bound))), batch_count, "_bucket")
         yield Sample(_SEND_SIZE, self._processor, sent, "_sum")
         yield Sample(_SEND_SIZE, self._processor, int(stats.sent_batches), "_count")
-        yield Sample(_CARDINALITY, self._processor, 1)
+        combinations = int(stats.n_combinations) if self._config.metadata_keys else 1
+        yield Sample(_CARDINALITY, self._processor, combinations)
         labels = (*self._processor, ("otel_signal", self._signal.value))
         yield Sample(INCOMING_ITEMS, labels, sent + pending + failed)
         yield Sample(OUTGOING_ITEMS, labels, sent)

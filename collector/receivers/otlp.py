@@ -163,14 +163,20 @@ class Config:
         """Yield the missing protocol, and what only the native transport does."""
         if self.protocols.grpc is None and self.protocols.http is None:
             yield "", "must specify at least one protocol when using the OTLP receiver"
-        http = self.protocols.http
-        if http is not None and not self._is_native:
+        grpc, http = self.protocols.grpc, self.protocols.http
+        if self._is_native:
+            return
+        if grpc is not None and grpc.include_metadata:
+            yield "protocols::grpc::include_metadata", _NATIVE_ONLY
+        if http is not None:
+            if http.include_metadata:
+                yield "protocols::http::include_metadata", _NATIVE_ONLY
             if http.cors is not None and http.cors.is_on:
                 yield "protocols::http::cors", _NATIVE_ONLY
             if http.write_timeout > 0:
                 yield "protocols::http::write_timeout", _NATIVE_ONLY
-        for name, protocol in (("grpc", self.protocols.grpc), ("http", http)):
-            if protocol is not None and protocol.tls is not None and not self._is_native:
+        for name, protocol in (("grpc", grpc), ("http", http)):
+            if protocol is not None and protocol.tls is not None:
                 yield f"protocols::{name}::tls", _NATIVE_ONLY
 
     @property
@@ -227,7 +233,7 @@ class Receiver:
         self._config = config
         self._settings = settings
         self._tls: dict[str, Tls] = {}
-        self._listeners = listeners(config.protocols)
+        self._listeners = listeners(config.protocols, metadata_names=settings.metadata_names)
         self._native = NativeReceiver(
             settings.runtime, rejects_requests=config.invalid_items is InvalidItems.REJECT_REQUEST
         )
@@ -318,7 +324,7 @@ class Receiver:
             if keys.check_period_s > 0:
                 watch = CertificateWatch(keys, pem, tls.use, self._settings.log)
                 self._watches.append(self._settings.loop.every(keys.check_period_s, watch.check))
-        self._listeners = listeners(protocols, self._tls)
+        self._listeners = listeners(protocols, self._tls, self._settings.metadata_names)
 
     def _new_transport(self) -> Transport:
         name = self._config.transport
@@ -434,8 +440,15 @@ class FaultReporter:
         self._reported = (rejected, repaired)
 
 
-def listeners(protocols: Protocols, tls: Mapping[str, Tls] | None = None) -> tuple[Listener, ...]:
-    """Return what protocols asks to be served, with TLS for those protocols that are in tls."""
+def listeners(
+    protocols: Protocols, tls: Mapping[str, Tls] | None = None, metadata_names: tuple[str, ...] = ()
+) -> tuple[Listener, ...]:
+    """Return what protocols asks to be served.
+
+    Args:
+        tls: for those protocols that are in it.
+        metadata_names: headers that are kept, where metadata is included.
+    """
     served = []
     tls = tls or {}
     if protocols.grpc is not None:
@@ -459,6 +472,7 @@ def listeners(protocols: Protocols, tls: Mapping[str, Tls] | None = None) -> tup
                 pings_without_calls=pings.permit_without_stream,
                 has_health=grpc.health_service,
                 tls=tls.get("grpc"),
+                metadata_names=metadata_names if grpc.include_metadata else (),
             )
         )
     if protocols.http is not None:
@@ -479,6 +493,7 @@ def listeners(protocols: Protocols, tls: Mapping[str, Tls] | None = None) -> tup
                 paths=http.paths,
                 cors=_cors(http),
                 tls=tls.get("http"),
+                metadata_names=metadata_names if http.include_metadata else (),
             )
         )
     return tuple(served)

@@ -6,7 +6,7 @@ counters, when its factory, its configuration and what it is wired to are what t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from collector.component import Factory, Loop, Settings
 from collector.errors import CollectorError, StartError
@@ -28,10 +28,15 @@ if TYPE_CHECKING:
 
 
 class Entry(NamedTuple):
-    """A configured component: what makes it, and from what."""
+    """A configured component: what makes it, and from what.
+
+    Attributes:
+        metadata_names: of a receiver, the headers that something behind it asks for.
+    """
 
     factory: Factory
     config: Any
+    metadata_names: tuple[str, ...] = ()
 
 
 @record
@@ -172,7 +177,8 @@ def build(
             builder.build_pipeline(parts)
     routes = {}
     for node, pipelines in graph.receivers.items():
-        builder.make(node, document.receivers[node.id])
+        asked = builder.asked(id for ids in pipelines.values() for id in ids)
+        builder.make(node, document.receivers[node.id], asked)
         routes[node] = {
             signal: tuple(output for id in ids for output in builder.fronts[id])
             for signal, ids in pipelines.items()
@@ -185,26 +191,38 @@ class _Builder:
         self.instances: dict[Node, Instance] = {}
         self.chains: dict[tuple[Node, ...], _OpChain] = {}
         self.fronts: dict[PipelineID, tuple[Consumer, ...]] = {}
+        self._asked: dict[PipelineID, tuple[str, ...]] = {}
         self._document = document
         self._graph = graph
         self._host = host
         self._previous = previous
 
-    def make(self, node: Node, entry: Any) -> Instance:
+    def make(self, node: Node, configured: Any, metadata_names: tuple[str, ...] = ()) -> Instance:
         """Return the instance of node: of this build, of the running collector, or a new one."""
         if node not in self.instances:
+            entry = Entry(configured.factory, configured.config, metadata_names)
             old = self._previous.instances.get(node)
-            is_same = old is not None and old.entry == (entry.factory, entry.config)
+            is_same = old is not None and old.entry == entry
             self.instances[node] = old if old is not None and is_same else self._create(node, entry)
         return self.instances[node]
+
+    def asked(self, pipelines: Iterable[PipelineID]) -> tuple[str, ...]:
+        """Return the request metadata that pipelines, which were built, ask for."""
+        return tuple(sorted({name for id in pipelines for name in self._asked[id]}))
 
     def build_pipeline(self, parts: PipelinePlan) -> None:
         outputs = tuple(self._exporter(node) for node in parts.exporters)
         outputs += tuple(self._connector(node) for node in parts.connectors)
+        asked = self.asked(id for node in parts.connectors for id in self._graph.connectors[node])
         ops: list[Node] = []
         for node in reversed(parts.processors):
             entry = self._document.processors[node.id]
             instance = self.make(node, entry)
+            # What gathers requests passes on no more than what it tells them apart by.
+            asked = getattr(entry.config, "metadata_names", asked)
+            if asked and isinstance(instance.component, TableStage):
+                message = f'"{node.id}" keeps no request metadata, which a processor behind it asks for'
+                raise StartError(node.id, f"failed to build pipelines: {message}")
             if hasattr(instance.component, "op"):
                 ops.insert(0, node)
                 continue
@@ -212,6 +230,7 @@ class _Builder:
             ops = []
             outputs = (self._wire(instance, outputs),)
         self.fronts[parts.id] = self._chain(ops, outputs)
+        self._asked[parts.id] = asked
 
     def _exporter(self, node: Node) -> Consumer:
         consumer = self.make(node, self._document.exporters[node.id]).consumer
@@ -241,7 +260,7 @@ class _Builder:
         self.chains[key] = chain
         return (chain.consumer,)
 
-    def _create(self, node: Node, entry: Any) -> Instance:
+    def _create(self, node: Node, entry: Entry) -> Instance:
         host = self._host
         log = host.log.bind(**_log_fields(node))
         listeners = host.listeners.view(f"{node.kind.value}::{node.id}", log)
@@ -260,6 +279,7 @@ class _Builder:
             loop=host.loop,
             listeners=listeners,
             serve=serve,
+            metadata_names=entry.metadata_names,
         )
         try:
             component = entry.factory.create(entry.config, settings)
@@ -270,7 +290,7 @@ class _Builder:
             raise StartError(node.id, message) from error
         if hasattr(component, "process"):
             component = TableStage(component, settings)
-        return Instance(node, Entry(entry.factory, entry.config), component, listeners)
+        return Instance(node, entry, component, listeners)
 
 
 def _cause(error: Exception) -> str:

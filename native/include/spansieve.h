@@ -415,11 +415,15 @@ uint64_t ss_discard_items(const ss_consumer *discard);
  * Splitting repeats resource and scope in each batch. A request that would grow 16-fold by that, and by more than
  * 64 MiB, is split no further: its rest is one batch. */
 typedef struct ss_batch_config {
-    uint64_t timeout_ns;           /* 0: pass on at once */
-    uint32_t send_batch_size;      /* items that trigger a batch; 0: no count trigger */
-    uint32_t send_batch_max_size;  /* items at most in a batch; 0: no limit */
-    uint32_t send_batch_max_bytes; /* bytes at most in a batch, unless one item alone is larger, or the messages
-                                      around it are, which are then not repeated for each item; 0: no limit */
+    uint64_t timeout_ns;               /* 0: pass on at once */
+    uint32_t send_batch_size;          /* items that trigger a batch; 0: no count trigger */
+    uint32_t send_batch_max_size;      /* items at most in a batch; 0: no limit */
+    uint32_t send_batch_max_bytes;     /* bytes at most in a batch, unless one item alone is larger, or the messages
+                                          around it are, which are then not repeated for each item; 0: no limit */
+    const char *const *metadata_names; /* lower case; requests with other values of these headers go into other
+                                          batches; copied */
+    size_t n_metadata_names;
+    uint32_t max_combinations; /* of those values that are gathered at once; more are refused; 0: no limit */
 } ss_batch_config;
 enum { SS_BATCH_N_BOUNDS = 22 };
 typedef struct ss_batch_stats {
@@ -429,6 +433,7 @@ typedef struct ss_batch_stats {
     uint64_t sent_items;
     uint64_t sent_batches;
     uint64_t pending_items;                   /* acknowledged, not yet passed on */
+    uint64_t n_combinations;                  /* of metadata values that are being gathered now */
     uint64_t failed_items;                    /* given up at shutdown, or refused for good by an output */
     uint64_t sent_by_size[SS_BATCH_N_BOUNDS]; /* of sent_batches, those within each bound and above the one before */
 } ss_batch_stats;
@@ -492,6 +497,8 @@ void ss_queue_read_stats(const ss_consumer *queue, ss_queue_stats *stats);
 /* How a transport of native/net is given an answer later. */
 typedef struct ss_reply_route ss_reply_route;
 
+enum { SS_METADATA_NAME_MAX = 255 }; /* bytes of the longest header name that a listener keeps */
+
 /* One complete, decompressed message. Borrowed for the call. */
 typedef struct ss_request {
     ss_signal signal;
@@ -501,6 +508,8 @@ typedef struct ss_request {
     size_t length;
     ss_encoding encoding;        /* that it came in */
     const ss_reply_route *route; /* NULL: accept returns when the answer is known */
+    const uint8_t *metadata;     /* block of the headers that the listener keeps, as native/plan/metadata.h says */
+    size_t metadata_length;
 } ss_request;
 
 /* The type of ss_receiver_accept: the narrow seam between a transport and the rest. */
@@ -629,6 +638,10 @@ typedef struct ss_listener_config {
     uint64_t min_ping_interval_ns; /* end connections that ping more often */
     bool pings_without_calls;      /* else two hours must be between pings when there is no call */
     bool has_health;               /* serve grpc.health.v1.Health */
+
+    /* Both. */
+    const char *const *metadata_names; /* lower case; headers that are kept with their request; copied */
+    size_t n_metadata_names;
 
     /* HTTP. */
     const char *paths[3]; /* URL path of each signal, one ending in "/" with all below it; NULL: /v1/...; copied */

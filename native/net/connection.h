@@ -6,6 +6,7 @@
 #ifndef SS_CONNECTION_H
 #define SS_CONNECTION_H
 
+#include "plan/metadata.h"
 #include "plan/promise.h"
 #include "spansieve.h"
 
@@ -39,9 +40,11 @@ typedef struct ss_service {
 } ss_service;
 
 typedef struct ss_listener {
-    ss_listener_config config; /* fd: our dup; paths and response_headers: owned; cors: not to be used */
-    struct ss_cors *cors;      /* NULL: no CORS */
-    uint32_t n_connections;    /* atomic */
+    ss_listener_config
+        config;              /* fd: our dup; paths and response_headers: owned; cors, metadata_names: not to be used */
+    struct ss_cors *cors;    /* NULL: no CORS */
+    ss_names metadata_names; /* of headers that are kept */
+    uint32_t n_connections;  /* atomic */
 } ss_listener;
 
 /* What one thread's connections share: nothing here is touched by another thread but the counters, which are read. */

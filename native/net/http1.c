@@ -14,9 +14,9 @@
 #include <strings.h>
 
 enum {
-    NAME_BYTES = 32,   /* longer header names are none of ours */
-    VALUE_BYTES = 128, /* of a header of ours; what is longer is cut, and not known */
-    LIST_BYTES = 1024, /* the same of a list of header names */
+    NAME_BYTES = SS_METADATA_NAME_MAX, /* longer header names are none of ours */
+    VALUE_BYTES = 128,                 /* of a header of ours; what is longer is cut, and not known */
+    LIST_BYTES = 1024,                 /* the same of a list of header names */
     URL_BYTES = 512,
     DRAIN_BYTES = 256 * 1024, /* a refused body up to this size is read, so that the connection can be used again */
     DRAIN_PATIENCE_NS = 200000000
@@ -75,6 +75,9 @@ typedef struct http1 {
     ss_signal signal;
     ss_payload payload;
     ss_encoding encoding;
+    const char *kept_name; /* of the header being read, where it is kept with the request; NULL: it is not */
+    ss_buffer kept_value;
+    ss_buffer metadata;
     size_t expected; /* Content-Length, 0 where unknown */
     int refusal;     /* HTTP status decided already, sent when the body has been read; 0: none. 204: a preflight */
     ss_body body;
@@ -119,6 +122,9 @@ static void forget_request(http1 *connection) {
     ss_body_release(connection->base.scratch, &connection->body);
     connection->header_bytes = connection->url_length = connection->name_length = connection->expected = 0;
     connection->header = HEADER_OTHER;
+    connection->kept_name = NULL;
+    ss_buffer_free(&connection->kept_value);
+    ss_buffer_free(&connection->metadata);
     for (header name = 0; name < (connection->cors ? N_HEADERS_WITH_CORS : N_HEADERS); name++) {
         text *value = text_of(connection, name);
         value->length = 0;
@@ -343,7 +349,9 @@ static bool take_request(http1 *connection) {
                           .encoding = connection->encoding,
                           .bytes = ss_body_bytes(&connection->body),
                           .length = ss_body_length(&connection->body),
-                          .route = ss_connection_route(&connection->base, 0)};
+                          .route = ss_connection_route(&connection->base, 0),
+                          .metadata = connection->metadata.data,
+                          .metadata_length = connection->metadata.length};
     if (connection->encoding != SS_ENCODING_IDENTITY) {
         ss_error error = {0};
         scratch->inflated.length = 0;
@@ -462,6 +470,11 @@ static int on_header_field_complete(llhttp_t *parser) {
             connection->header = name;
         }
     }
+    /* What follows the body is too late. */
+    connection->kept_name =
+        connection->has_headers || connection->name_length > NAME_BYTES
+            ? NULL
+            : ss_names_find(&connection->base.listener->metadata_names, connection->name, connection->name_length);
     connection->name_length = 0;
     return 0;
 }
@@ -476,19 +489,37 @@ static int on_header_value(llhttp_t *parser, const char *at, size_t length) {
         memcpy(value->bytes + value->length, at, kept);
         value->length = (uint16_t)(value->length + kept);
     }
+    if (connection->kept_name && ss_buffer_append(&connection->kept_value, (const uint8_t *)at, length) != SS_OK) {
+        return stop(connection);
+    }
     return count_header_bytes(connection, length);
+}
+
+static bool is_blank(char c) {
+    return c == ' ' || c == '\t';
+}
+
+static int keep_value(http1 *connection) {
+    ss_buffer *value = &connection->kept_value;
+    while (value->length && is_blank((char)value->data[value->length - 1])) {
+        value->length--;
+    }
+    ss_status status = ss_metadata_append(&connection->metadata, connection->kept_name, value->data, value->length);
+    value->length = 0;
+    connection->kept_name = NULL;
+    return status == SS_OK ? 0 : stop(connection);
 }
 
 static int on_header_value_complete(llhttp_t *parser) {
     http1 *connection = of(parser);
     text *value = text_of(connection, connection->header);
     if (value && !value->is_set) {
-        while (value->length && (value->bytes[value->length - 1] == ' ' || value->bytes[value->length - 1] == '\t')) {
+        while (value->length && is_blank(value->bytes[value->length - 1])) {
             value->length--;
         }
         value->is_set = true;
     }
-    return 0;
+    return connection->kept_name ? keep_value(connection) : 0;
 }
 
 static int on_headers_complete(llhttp_t *parser) {
@@ -700,6 +731,8 @@ static void http1_free(ss_connection *base) {
     http1 *connection = (http1 *)base;
     ss_body_release(base->scratch, &connection->body);
     ss_buffer_free(&connection->backlog);
+    ss_buffer_free(&connection->kept_value);
+    ss_buffer_free(&connection->metadata);
     free(connection->cors);
     free(connection);
 }

@@ -56,6 +56,7 @@ typedef struct stream {
     uint32_t stated_length; /* of the message, prefix included; 0 until the prefix is there */
     uint64_t started_ns;
     ss_body body; /* the request; then the response where it is not the usual empty one */
+    ss_buffer metadata;
     size_t reply_sent;
 } stream;
 
@@ -75,6 +76,7 @@ typedef struct head {
     size_t bytes;
     uint32_t n_continuations;
     bool is_post;
+    bool has_host;
     bool has_content_type;
     bool is_grpc;
     bool has_encoding;
@@ -154,18 +156,19 @@ static stream *stream_new(http2 *connection, int32_t id) {
     return s;
 }
 
-static void release_body(http2 *connection, stream *s) {
+static void release_request(http2 *connection, stream *s) {
     if (connection->borrowing == s) {
         connection->borrowing = NULL;
     }
-    connection->held_bytes -= s->body.held.length;
+    connection->held_bytes -= s->body.held.length + s->metadata.length;
     ss_body_release(connection->base.scratch, &s->body);
+    ss_buffer_free(&s->metadata);
 }
 
 static void stream_free(http2 *connection, stream *s) {
     struct ss_http2_shared *shared = connection->base.scratch->http2;
     list_remove(s);
-    release_body(connection, s);
+    release_request(connection, s);
     if (!has_streams(connection)) {
         connection->idle_ns = connection->base.scratch->now_ns;
     }
@@ -278,7 +281,7 @@ static int answer_failure(http2 *connection, stream *s, const ss_verdict *verdic
 
 /* The request is done with; the answer follows. */
 static void finish_request(http2 *connection, stream *s, stream_list *list) {
-    release_body(connection, s);
+    release_request(connection, s);
     list_remove(s);
     list_append(list, s);
     s->answered = true;
@@ -420,7 +423,9 @@ static int take_request(http2 *connection, stream *s) {
     ss_request request = {.signal = s->signal,
                           .transport = SS_TRANSPORT_GRPC,
                           .payload = SS_PAYLOAD_PROTOBUF,
-                          .route = ss_connection_route(&connection->base, s->id)};
+                          .route = ss_connection_route(&connection->base, s->id),
+                          .metadata = s->metadata.data,
+                          .metadata_length = s->metadata.length};
     if (ss_grpc_unpack(scratch->codec, s->encoding, ss_body_bytes(&s->body), ss_body_length(&s->body),
                        connection->base.listener->config.max_message_bytes, &scratch->inflated, &request.bytes,
                        &request.length, &verdict)) {
@@ -432,7 +437,7 @@ static int take_request(http2 *connection, stream *s) {
         service->accept(service->receiver, scratch->worker, &request, &verdict);
     }
     if (verdict.is_pending) {
-        release_body(connection, s);
+        release_request(connection, s);
         list_remove(s);
         list_append(&connection->pending, s);
         s->is_pending = true;
@@ -579,9 +584,37 @@ static bool is_grpc_content_type(const uint8_t *value, size_t length) {
            (length == size || value[size] == '+' || value[size] == ';');
 }
 
+static int keep_value(http2 *connection, stream *s, const void *name, size_t name_length, const uint8_t *value,
+                      size_t length) {
+    const char *kept = ss_names_find(&connection->base.listener->metadata_names, name, name_length);
+    size_t before = s->metadata.length;
+    if (kept && ss_metadata_append(&s->metadata, kept, value, length) != SS_OK) {
+        return NGHTTP2_ERR_NOMEM;
+    }
+    connection->held_bytes += s->metadata.length - before;
+    return 0;
+}
+
+/* :authority and host are one, and the first of them counts. */
+static int keep_metadata(http2 *connection, stream *s, const uint8_t *name, size_t name_length, const uint8_t *value,
+                         size_t length) {
+    static const char authority[] = ":authority", host[] = "host";
+    bool is_host = (name_length == sizeof authority - 1 && memcmp(name, authority, name_length) == 0) ||
+                   (name_length == sizeof host - 1 && memcmp(name, host, name_length) == 0);
+    if (!is_host) {
+        return keep_value(connection, s, name, name_length, value, length);
+    }
+    if (connection->head.has_host) {
+        return 0;
+    }
+    connection->head.has_host = true;
+    int result = keep_value(connection, s, authority, sizeof authority - 1, value, length);
+    return result == 0 ? keep_value(connection, s, host, sizeof host - 1, value, length) : result;
+}
+
 static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name, size_t name_length,
                      const uint8_t *value, size_t length, uint8_t flags, void *user) {
-    (void)session, (void)frame, (void)flags;
+    (void)flags;
     http2 *connection = user;
     head *h = &connection->head;
     h->bytes += name_length + length + 32; /* as HPACK and SETTINGS_MAX_HEADER_LIST_SIZE count */
@@ -589,6 +622,12 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
         return h->bytes > (size_t)SS_MAX_HEADER_BYTES * HEADER_FLOOD_FACTOR
                    ? fail(connection, NGHTTP2_ENHANCE_YOUR_CALM)
                    : 0;
+    }
+    if (connection->base.listener->metadata_names.n && frame->headers.cat == NGHTTP2_HCAT_REQUEST) {
+        stream *s = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
+        if (s && checked(connection, keep_metadata(connection, s, name, name_length, value, length)) != 0) {
+            return NGHTTP2_ERR_CALLBACK_FAILURE;
+        }
     }
     switch (name_length) {
     case 5:

@@ -73,6 +73,11 @@ static const char *check(const ss_server_config *config) {
                 return "paths: each begins with a slash";
             }
         }
+        for (size_t name = 0; name < listener->n_metadata_names; name++) {
+            if (strlen(listener->metadata_names[name]) > SS_METADATA_NAME_MAX) {
+                return "metadata_names: at most 255 bytes each";
+            }
+        }
         if (listener->max_message_bytes > UINT32_MAX) {
             return "max_message_bytes: at most 2^32 - 1";
         }
@@ -94,6 +99,8 @@ static ss_status open_listener(ss_listener *listener, const ss_listener_config *
         listener->cors = ss_cors_new(config->cors);
         has_memory = has_memory && listener->cors;
     }
+    has_memory = has_memory &&
+                 ss_names_copy(&listener->metadata_names, config->metadata_names, config->n_metadata_names) == SS_OK;
     for (int i = 0; i < SS_N_SIGNALS; i++) {
         listener->config.paths[i] = strdup(config->paths[i] ? config->paths[i] : default_paths[i]);
         has_memory = has_memory && listener->config.paths[i];
@@ -188,6 +195,7 @@ void ss_server_free(ss_server *server) {
         }
         free((char *)server->listeners[i].config.response_headers);
         ss_cors_free(server->listeners[i].cors);
+        ss_names_free(&server->listeners[i].metadata_names);
     }
     ss_admin_release(&server->service.admin);
     free(server->loops);

@@ -55,6 +55,8 @@ ss_status ss_view_settle(ss_worker *worker, const ss_view *view, ss_view *settle
     ss_status status = ss_view_scan(view->signal, bytes, length, (*frame)->table, settled, verdict);
     settled->is_retried = view->is_retried;
     settled->promise = view->promise;
+    settled->metadata = view->metadata;
+    settled->metadata_length = view->metadata_length;
     return status;
 }
 

@@ -19,6 +19,8 @@ typedef struct ss_view {
     ss_table *table;          /* NULL: not scanned */
     bool is_retried;          /* the one who hands it over keeps it, tries again, and counts what it gives up */
     ss_promise_slot *promise; /* of the client that waits for the outcome; NULL: none does */
+    const uint8_t *metadata;  /* of the request, see plan/metadata.h; borrowed */
+    size_t metadata_length;
 } ss_view;
 
 typedef struct ss_consumer_vtable {

@@ -205,7 +205,9 @@ static ss_promise *pass_on(ss_receiver *receiver, ss_consumer *consumer, ss_work
                           .length = r->length,
                           .n_items = r->table->n_kept,
                           .table = r->table,
-                          .promise = &slot};
+                          .promise = &slot,
+                          .metadata = r->request->metadata,
+                          .metadata_length = r->request->metadata_length};
     ss_outcome outcome;
     fill_outcome(receiver, r, &outcome);
     describe(r, &outcome);

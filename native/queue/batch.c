@@ -1,12 +1,16 @@
 /*
  * Gathers requests into batches. Event loops append under a short lock; a thread of the batch's own passes batches on,
  * waits where an output refuses, and wakes at the timeout. Requests are concatenated: a protobuf message followed by
- * another of its type is their merge. Source: semantics of the Collector's batch processor, with a size in bytes beside
- * the count and without its losses.
+ * another of its type is their merge. Where metadata names are given, requests with other values of them are gathered
+ * apart: a batch is known by those values, its key, until it is sealed, and then forgotten.
+ * Source: semantics of the Collector's batch processor, with a size in bytes beside the count, without its losses, and
+ * without remembering values of which nothing is gathered.
  */
 #include "core/clock.h"
+#include "core/hash.h"
 #include "otlp/table.h"
 #include "plan/consumer.h"
+#include "plan/metadata.h"
 #include "core/verdict.h"
 
 #include <stdlib.h>
@@ -30,6 +34,8 @@ enum {
  * many slices first, which are read on their own, unless it is small. */
 enum { SLICES = 8, SMALL_TABLE = 512 };
 
+enum { BUCKETS_FIRST = 16 };
+
 /* Each part repeats the messages around its items. A request grows by this factor and so many bytes at most: what is
  * left then goes as one batch, however large, since the sender must not choose how much memory it takes. */
 enum { GROWTH_MAX = 16, GROWTH_FREE = 64 << 20 };
@@ -45,8 +51,17 @@ typedef struct gathered gathered;
 struct gathered {
     ss_buffer bytes;
     uint64_t n_items;
-    gathered *next;
+    uint64_t deadline_ns;      /* when it must go */
+    gathered *previous, *next; /* among those that are open, or ready: oldest first */
+    uint64_t hash;             /* of key */
+    gathered *next_alike;      /* in the same bucket */
+    size_t key_length;
+    uint8_t key[]; /* metadata */
 };
+
+typedef struct gathered_list {
+    gathered *first, *last;
+} gathered_list;
 
 typedef struct batch {
     ss_consumer consumer;
@@ -54,22 +69,25 @@ typedef struct batch {
     ss_worker *worker; /* the thread's */
     ss_batch_config config;
     pthread_t thread;
-    pthread_mutex_t lock; /* guards what follows */
-    pthread_cond_t work;  /* for the thread: something is ready, or gathering has begun, or draining */
-    pthread_cond_t eased; /* for who brings requests: a batch less is waiting */
-    pthread_cond_t idle;  /* for ss_batch_drain: the thread has finished */
-    gathered active;
-    gathered *spare; /* what active is sealed into: there before anything is gathered, so that sealing cannot fail */
+    pthread_mutex_t lock;    /* guards what follows */
+    pthread_cond_t work;     /* for the thread: something is ready, or gathering has begun, or draining */
+    pthread_cond_t eased;    /* for who brings requests: a batch less is waiting */
+    pthread_cond_t idle;     /* for ss_batch_drain: the thread has finished */
+    gathered_list open;      /* to be added to; all have items, and the same timeout, so the oldest is due first */
+    gathered **buckets;      /* of the open ones, by hash; NULL without metadata names: then there is one at most */
+    size_t n_buckets;        /* a power of two */
+    ss_buffer key;           /* of the request at hand */
+    uint64_t key_hash;       /* its hash */
+    gathered *active;        /* the open one with that key; NULL: none is */
     uint64_t gathered_bytes; /* ever */
-    gathered *ready;         /* oldest first */
-    gathered **ready_end;
+    gathered_list ready;
     uint32_t n_ready;
     size_t n_ready_bytes;
-    bool is_held_up;      /* an output refuses the oldest */
-    uint64_t deadline_ns; /* when active must go */
-    uint64_t give_up_ns;  /* draining: when to stop trying; 0: not draining */
+    bool is_held_up;     /* an output refuses the oldest */
+    uint64_t give_up_ns; /* draining: when to stop trying; 0: not draining */
     bool is_finished;
     ss_batch_stats stats;
+    ss_names names; /* of metadata */
     size_t n_outputs;
     ss_consumer *outputs[];
 } batch;
@@ -81,15 +99,130 @@ static void wait_until(batch *self, pthread_cond_t *condition, uint64_t deadline
 
 /* ---------------------------------------------------------------- gathering, under the lock */
 
-/* Move what is gathered to the ready list. */
-static void seal(batch *self, trigger why) {
-    gathered *sealed = self->spare;
-    self->spare = NULL;
-    *sealed = self->active;
-    sealed->next = NULL;
-    self->active = (gathered){.bytes = {0}};
-    *self->ready_end = sealed;
-    self->ready_end = &sealed->next;
+static void list_append(gathered_list *list, gathered *g) {
+    g->previous = list->last;
+    g->next = NULL;
+    *(list->last ? &list->last->next : &list->first) = g;
+    list->last = g;
+}
+
+static void list_remove(gathered_list *list, gathered *g) {
+    *(g->previous ? &g->previous->next : &list->first) = g->next;
+    *(g->next ? &g->next->previous : &list->last) = g->previous;
+}
+
+static gathered **bucket_of(batch *self, uint64_t hash) {
+    return &self->buckets[hash & (self->n_buckets - 1)];
+}
+
+/* Make room for one more; without memory the chains become longer. */
+static void grow_buckets(batch *self) {
+    if (self->stats.n_combinations < self->n_buckets) {
+        return;
+    }
+    gathered **grown = calloc(2 * self->n_buckets, sizeof *grown);
+    if (!grown) {
+        return;
+    }
+    free(self->buckets);
+    self->buckets = grown;
+    self->n_buckets *= 2;
+    for (gathered *g = self->open.first; g; g = g->next) {
+        gathered **bucket = bucket_of(self, g->hash);
+        g->next_alike = *bucket;
+        *bucket = g;
+    }
+}
+
+static uint64_t hash_key(const batch *self) {
+    uint64_t hash = ss_hash_mix(ss_hash_seed(self), self->key.length);
+    for (size_t at = 0; at < self->key.length; at += sizeof hash) {
+        uint64_t word = 0;
+        size_t left = self->key.length - at;
+        memcpy(&word, self->key.data + at, left < sizeof word ? left : sizeof word);
+        hash = ss_hash_mix(hash, word);
+    }
+    return hash;
+}
+
+/* Find the open batch for a request with this metadata. */
+static ss_status choose(batch *self, const ss_view *view) {
+    if (!self->names.n) {
+        self->active = self->open.first;
+        return SS_OK;
+    }
+    self->key.length = 0;
+    ss_status status = ss_metadata_select(view->metadata, view->metadata_length, &self->names, &self->key);
+    if (status != SS_OK) {
+        return status;
+    }
+    self->key_hash = hash_key(self);
+    gathered *g = *bucket_of(self, self->key_hash);
+    while (g && (g->hash != self->key_hash || g->key_length != self->key.length ||
+                 (g->key_length && memcmp(g->key, self->key.data, g->key_length) != 0))) {
+        g = g->next_alike;
+    }
+    self->active = g;
+    bool is_full = self->config.max_combinations && self->stats.n_combinations >= self->config.max_combinations;
+    return g || !is_full ? SS_OK : SS_ERR_LIMIT;
+}
+
+/* Begin a batch for the request at hand. */
+static ss_status open_batch(batch *self) {
+    gathered *g = calloc(1, sizeof *g + self->key.length);
+    if (!g) {
+        return SS_ERR_NO_MEMORY;
+    }
+    g->bytes = ss_runtime_take_buffer(self->runtime);
+    g->hash = self->key_hash;
+    g->key_length = self->key.length;
+    if (g->key_length) {
+        memcpy(g->key, self->key.data, g->key_length);
+    }
+    if (self->buckets) {
+        grow_buckets(self);
+        gathered **bucket = bucket_of(self, g->hash);
+        g->next_alike = *bucket;
+        *bucket = g;
+    }
+    list_append(&self->open, g);
+    ss_runtime_account(self->runtime, (int64_t)g->key_length);
+    self->stats.n_combinations++;
+    self->active = g;
+    return SS_OK;
+}
+
+/* Take g from those that are open. */
+static void close_batch(batch *self, gathered *g) {
+    if (self->buckets) {
+        gathered **link = bucket_of(self, g->hash);
+        while (*link != g) {
+            link = &(*link)->next_alike;
+        }
+        *link = g->next_alike;
+    }
+    list_remove(&self->open, g);
+    self->stats.n_combinations--;
+    self->active = NULL;
+}
+
+static void give_back(batch *self, const gathered *g) {
+    ss_runtime_account(self->runtime, -(int64_t)(g->bytes.length + g->key_length));
+    ss_runtime_give_buffer(self->runtime, g->bytes);
+}
+
+static uint64_t active_items(const batch *self) {
+    return self->active ? self->active->n_items : 0;
+}
+
+static size_t active_length(const batch *self) {
+    return self->active ? self->active->bytes.length : 0;
+}
+
+/* Move what is gathered in an open batch to the ready list. */
+static void seal(batch *self, gathered *sealed, trigger why) {
+    close_batch(self, sealed);
+    list_append(&self->ready, sealed);
     self->n_ready++;
     self->n_ready_bytes += sealed->bytes.length;
     self->stats.size_trigger_send += why == TRIGGER_SIZE;
@@ -99,39 +232,45 @@ static void seal(batch *self, trigger why) {
 }
 
 static bool would_pass_bytes(const batch *self, size_t more) {
-    return self->config.send_batch_max_bytes && self->active.bytes.length + more > self->config.send_batch_max_bytes;
+    return self->config.send_batch_max_bytes && active_length(self) + more > self->config.send_batch_max_bytes;
 }
 
 static bool would_pass_items(const batch *self, uint64_t more) {
-    return self->config.send_batch_max_size && self->active.n_items + more > self->config.send_batch_max_size;
+    return self->config.send_batch_max_size && active_items(self) + more > self->config.send_batch_max_size;
 }
 
 /* Append rows [first, end) of the table, or without one the bytes as they are; seal what has become full. */
 static ss_status gather(batch *self, const ss_view *view, uint32_t first, uint32_t end, uint64_t n_items) {
-    if (!self->spare && !(self->spare = malloc(sizeof *self->spare))) {
-        return SS_ERR_NO_MEMORY;
-    }
-    if (!self->active.bytes.data) {
-        self->active.bytes = ss_runtime_take_buffer(self->runtime);
-    }
-    size_t before = self->active.bytes.length;
-    ss_status status = view->table ? ss_emit(view->table, first, end, &self->active.bytes)
-                                   : ss_buffer_append(&self->active.bytes, view->bytes, view->length);
+    ss_status status = self->active ? SS_OK : open_batch(self);
     if (status != SS_OK) {
-        self->active.bytes.length = before;
         return status;
     }
-    ss_runtime_account(self->runtime, (int64_t)(self->active.bytes.length - before));
-    self->gathered_bytes += self->active.bytes.length - before;
-    if (!self->active.n_items) {
-        self->deadline_ns = ss_clock_deadline(self->config.timeout_ns);
-        pthread_cond_signal(&self->work);
+    gathered *active = self->active;
+    ss_buffer *bytes = &active->bytes;
+    size_t before = bytes->length;
+    status = view->table ? ss_emit(view->table, first, end, bytes) : ss_buffer_append(bytes, view->bytes, view->length);
+    if (status != SS_OK) {
+        bytes->length = before;
+        if (!active->n_items) {
+            close_batch(self, active);
+            give_back(self, active);
+            free(active);
+        }
+        return status;
     }
-    self->active.n_items += n_items;
+    ss_runtime_account(self->runtime, (int64_t)(bytes->length - before));
+    self->gathered_bytes += bytes->length - before;
+    if (!active->n_items) {
+        active->deadline_ns = ss_clock_deadline(self->config.timeout_ns);
+        if (active == self->open.first) {
+            pthread_cond_signal(&self->work);
+        }
+    }
+    active->n_items += n_items;
     self->stats.pending_items += n_items;
-    bool is_full = self->active.n_items >= self->config.send_batch_size; /* always, with send_batch_size 0 */
+    bool is_full = active->n_items >= self->config.send_batch_size; /* always, with send_batch_size 0 */
     if (is_full || !self->config.timeout_ns) {
-        seal(self, TRIGGER_SIZE);
+        seal(self, active, TRIGGER_SIZE);
     }
     return SS_OK;
 }
@@ -150,8 +289,9 @@ static uint32_t end_of_items(const ss_table *table, uint32_t first, uint64_t roo
  * size; and where the messages around it alone are too large, so many more that these are not repeated for each. */
 static size_t bytes_room(const batch *self, ss_table *table, uint32_t first) {
     size_t limit = self->config.send_batch_max_bytes;
-    if (self->active.n_items) {
-        return self->active.bytes.length < limit ? limit - self->active.bytes.length : 0;
+    if (self->active) {
+        size_t length = active_length(self);
+        return length < limit ? limit - length : 0;
     }
     uint64_t one;
     uint32_t end = end_of_items(table, first, 1, &one);
@@ -169,7 +309,7 @@ static size_t bytes_room(const batch *self, ss_table *table, uint32_t first) {
  * bytes of a part are those of its rows and of the messages around them: measured, by bisection. */
 static uint32_t fit_rows(const batch *self, ss_table *table, uint32_t first, uint64_t *n_items) {
     uint64_t room =
-        self->config.send_batch_max_size ? self->config.send_batch_max_size - self->active.n_items : UINT64_MAX;
+        self->config.send_batch_max_size ? self->config.send_batch_max_size - active_items(self) : UINT64_MAX;
     uint32_t end = end_of_items(table, first, room, n_items);
     if (!self->config.send_batch_max_bytes) {
         return end;
@@ -242,7 +382,7 @@ static ss_status gather_parts(splitting *s, const ss_view *view) {
     bool is_small = table->n_rows + table->private_state->n_nodes < SMALL_TABLE;
     for (uint32_t first = 0, end; first < table->n_rows; first = end) {
         uint64_t n_items;
-        bool was_empty = !self->active.n_items; /* else the part may be small for want of room */
+        bool was_empty = !self->active; /* else the part may be small for want of room */
         end = self->gathered_bytes < s->end_bytes ? fit_rows(self, table, first, &n_items)
                                                   : end_of_items(table, first, UINT64_MAX, &n_items);
         if (n_items) {
@@ -250,8 +390,8 @@ static ss_status gather_parts(splitting *s, const ss_view *view) {
             if (status != SS_OK) {
                 return status;
             }
-        } else if (self->active.n_items && end < table->n_rows) {
-            seal(self, would_pass_items(self, 1) ? TRIGGER_SIZE : TRIGGER_BYTES);
+        } else if (self->active && end < table->n_rows) {
+            seal(self, self->active, would_pass_items(self, 1) ? TRIGGER_SIZE : TRIGGER_BYTES);
         }
         bool has_many_parts = was_empty && (table->n_rows - end) / SLICES > end - first;
         ss_frame *frame = has_many_parts && !is_small ? ss_worker_push_frame(s->worker) : NULL;
@@ -285,8 +425,8 @@ static ss_status take(batch *self, ss_worker *worker, const ss_view *view) {
     if (view->table && (too_many || too_large || would_pass_items(self, view->n_items))) {
         return gather_split(self, worker, view);
     }
-    if (self->active.n_items && would_pass_bytes(self, size)) {
-        seal(self, TRIGGER_BYTES);
+    if (self->active && would_pass_bytes(self, size)) {
+        seal(self, self->active, TRIGGER_BYTES);
     }
     return gather(self, view, 0, view->table ? view->table->n_rows : 0, view->n_items);
 }
@@ -302,6 +442,13 @@ static void wait_while_late(batch *self) {
         }
         wait_until(self, &self->eased, end_ns);
     }
+}
+
+/* The Collector's answer, after which clients give up; a batch in front of this one tries again. */
+static ss_status refuse_combination(const ss_view *view, ss_verdict *verdict) {
+    static const char text[] = "Permanent error: too many batcher metadata-value combinations";
+    return view->is_retried ? ss_refuse(verdict, text + sizeof "Permanent error:", REFUSAL_RETRY_MS)
+                            : ss_reject(verdict, SS_ERR_LIMIT, SS_CODE_INTERNAL, text);
 }
 
 static ss_status batch_consume(ss_consumer *consumer, ss_worker *worker, const ss_view *view, ss_verdict *verdict) {
@@ -320,7 +467,9 @@ static ss_status batch_consume(ss_consumer *consumer, ss_worker *worker, const s
             status = ss_refuse(verdict, "collector is shutting down", REFUSAL_RETRY_MS);
         } else if (self->n_ready >= READY_MAX && (self->is_held_up || self->n_ready_bytes >= READY_BYTES_MAX)) {
             status = ss_refuse(verdict, "batches are waiting: sending queue is full", REFUSAL_RETRY_MS);
-        } else if ((status = take(self, worker, view)) != SS_OK) {
+        } else if ((status = choose(self, view)) == SS_ERR_LIMIT) {
+            status = refuse_combination(view, verdict);
+        } else if (status != SS_OK || (status = take(self, worker, view)) != SS_OK) {
             status = ss_refuse(verdict, "out of memory", REFUSAL_RETRY_MS);
         }
         pthread_mutex_unlock(&self->lock);
@@ -346,13 +495,15 @@ static void count_sent(ss_batch_stats *stats, uint64_t n_items) {
 /* Give the oldest batch to all outputs, again and again to those that refuse it for now. Called with the lock, which
  * is let go meanwhile. */
 static void pass_on(batch *self) {
-    gathered *full = self->ready;
+    gathered *full = self->ready.first;
     pthread_mutex_unlock(&self->lock);
     ss_view view = {.signal = self->consumer.signal,
                     .bytes = full->bytes.data,
                     .length = full->bytes.length,
                     .n_items = full->n_items,
-                    .is_retried = true};
+                    .is_retried = true,
+                    .metadata = full->key,
+                    .metadata_length = full->key_length};
     uint64_t failed = 0;
     for (size_t i = 0; i < self->n_outputs; i++) {
         uint64_t pause_ns = RETRY_FIRST_NS;
@@ -377,18 +528,15 @@ static void pass_on(batch *self) {
             pause_ns = pause_ns * 2 < RETRY_LAST_NS ? pause_ns * 2 : RETRY_LAST_NS;
         }
     }
-    size_t length = full->bytes.length;
-    ss_runtime_account(self->runtime, -(int64_t)length);
-    ss_runtime_give_buffer(self->runtime, full->bytes);
+    give_back(self, full);
     pthread_mutex_lock(&self->lock);
     self->is_held_up = false;
-    self->n_ready_bytes -= length;
+    self->n_ready_bytes -= full->bytes.length;
     self->stats.pending_items -= full->n_items;
     self->stats.failed_items += failed;
     count_sent(&self->stats, full->n_items - failed);
     /* Only now is its place free: a batch that is being passed on counts as waiting. */
-    self->ready = full->next;
-    self->ready_end = self->ready ? self->ready_end : &self->ready;
+    list_remove(&self->ready, full);
     self->n_ready--;
     pthread_cond_broadcast(&self->eased);
     free(full);
@@ -398,15 +546,16 @@ static void *run(void *argument) {
     batch *self = argument;
     pthread_mutex_lock(&self->lock);
     for (;;) {
-        bool is_due = self->active.n_items && (self->give_up_ns || ss_clock_ns() >= self->deadline_ns);
-        if (self->ready) {
+        gathered *oldest = self->open.first;
+        bool is_due = oldest && (self->give_up_ns || ss_clock_ns() >= oldest->deadline_ns);
+        if (self->ready.first) {
             pass_on(self);
         } else if (is_due) {
-            seal(self, self->give_up_ns ? TRIGGER_DRAIN : TRIGGER_TIMEOUT);
+            seal(self, oldest, self->give_up_ns ? TRIGGER_DRAIN : TRIGGER_TIMEOUT);
         } else if (self->give_up_ns) {
             break;
-        } else if (self->active.n_items) {
-            wait_until(self, &self->work, self->deadline_ns);
+        } else if (oldest) {
+            wait_until(self, &self->work, oldest->deadline_ns);
         } else {
             pthread_cond_wait(&self->work, &self->lock);
         }
@@ -436,8 +585,9 @@ ss_status ss_batch_drain(ss_consumer *consumer, uint64_t timeout_ns) {
 }
 
 static void release(batch *self) {
-    ss_buffer_free(&self->active.bytes);
-    free(self->spare);
+    ss_names_free(&self->names);
+    ss_buffer_free(&self->key);
+    free(self->buckets);
     ss_worker_free(self->worker);
     pthread_cond_destroy(&self->work);
     pthread_cond_destroy(&self->eased);
@@ -480,7 +630,6 @@ ss_consumer *ss_batch_new(ss_runtime *runtime, ss_signal signal, const ss_batch_
     self->consumer = (ss_consumer){&batch_vtable, signal};
     self->runtime = runtime;
     self->config = *config;
-    self->ready_end = &self->ready;
     self->n_outputs = n_outputs;
     for (size_t i = 0; i < n_outputs; i++) {
         self->outputs[i] = outputs[i];
@@ -494,7 +643,14 @@ ss_consumer *ss_batch_new(ss_runtime *runtime, ss_signal signal, const ss_batch_
     pthread_cond_init(&self->idle, NULL);
     pthread_condattr_destroy(&monotonic);
     self->worker = ss_worker_new(runtime);
-    if (!self->worker || pthread_create(&self->thread, NULL, run, self)) {
+    bool has_memory =
+        self->worker && ss_names_copy(&self->names, config->metadata_names, config->n_metadata_names) == SS_OK;
+    if (self->names.n) {
+        self->n_buckets = BUCKETS_FIRST;
+        self->buckets = calloc(self->n_buckets, sizeof *self->buckets);
+        has_memory = has_memory && self->buckets;
+    }
+    if (!has_memory || pthread_create(&self->thread, NULL, run, self)) {
         release(self);
         return NULL;
     }

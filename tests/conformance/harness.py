@@ -47,6 +47,7 @@ class Collector:
         consumers: Callable[[Runtime], Mapping[Signal, Consumer]] | None = None,
         component_id: str = "otlp",
         clock: Callable[[], float] = time.monotonic,
+        metadata_names: tuple[str, ...] = (),
         **keys: Any,
     ) -> None:
         self.runtime = Runtime()
@@ -75,6 +76,7 @@ class Collector:
             clock=clock,
             loop=self.timer,
             listeners=self.sockets,
+            metadata_names=metadata_names,
         )
         self.receiver = otlp.factory.create(config, settings)
         for signal, consumer in routes.items():

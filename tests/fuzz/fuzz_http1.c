@@ -17,6 +17,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (!f.listener.config.is_admin) { /* a connection that looks at all headers */
         f.listener.cors = ss_cors_new(
             &(ss_cors_config){.origins = origins, .n_origins = 2, .headers = headers, .n_headers = 2, .max_age_s = 9});
+        (void)ss_names_copy(&f.listener.metadata_names, headers, 2);
         fixture_disconnect(&f);
         fixture_connect(&f);
     }

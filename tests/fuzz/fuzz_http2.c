@@ -13,6 +13,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     fixture_start(&f, SS_TRANSPORT_GRPC);
     f.listener.config.read_timeout_ns = 1000000000;
     f.listener.config.has_health = true;
+    static const char *const names[] = {":authority", "host", "te"};
+    (void)ss_names_copy(&f.listener.metadata_names, names, 3);
     f.verdict.code = data[0] & 0x80 ? SS_CODE_UNAVAILABLE : SS_CODE_OK;
     f.verdict.has_retry_delay = data[0] & 0x40;
     f.verdict.is_pending = data[0] & 0x20;

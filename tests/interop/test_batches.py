@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from collector.ids import Signal
+from tests.conformance.bodies import GRPC_PATHS
+from tests.conformance.peers import GrpcPeer, call_headers, exchange, grpc_frame, http_request
 from tests.interop import inputs
-from tests.interop.harness import Pair, Ports, base, items_by_name, run_both, to_sink
+from tests.interop.harness import Pair, Ports, Process, base, items_by_name, run_both, to_sink
 from tests.interop.test_sampler import send
 from tests.support import otlp
 
@@ -102,3 +104,60 @@ def test_every_pipeline_and_exporter_gets_its_own(tmp_path: Path) -> None:
             )
             assert list(theirs) == list(ours), name
             assert theirs == ours, name
+
+
+def test_clients_are_kept_apart_by_their_headers(tmp_path: Path) -> None:
+    """The same batches over both protocols; one combination more than allowed is refused with the same answer."""
+
+    def config(ports: Ports) -> dict[str, Any]:
+        keys = {"timeout": "1h", "metadata_keys": ["X-Tenant", "host"], "metadata_cardinality_limit": 7}
+        return base(
+            ports,
+            grpc={"include_metadata": True},
+            http={"include_metadata": True},
+            processors={"batch": keys, "probabilistic_sampler": {"sampling_percentage": 100}},
+            exporters={"otlp_http": to_sink(ports)},
+            pipelines={
+                "traces": {
+                    "receivers": ["otlp"],
+                    "processors": ["probabilistic_sampler", "batch"],
+                    "exporters": ["otlp_http"],
+                }
+            },
+        )
+
+    def request(name: str) -> bytes:
+        return otlp.traces(otlp.span(name=name)).SerializeToString()
+
+    def call(process: Process, name: str, *tenants: str) -> tuple[int | None, str]:
+        headers = [*call_headers(GRPC_PATHS[Signal.TRACES]), *(("x-tenant", tenant) for tenant in tenants)]
+        with GrpcPeer(process.grpc) as peer:
+            answer = peer.call(headers, grpc_frame(request(name)))
+        return answer.status, answer.message
+
+    def post(process: Process, name: str, *tenants: str) -> tuple[int, bytes]:
+        headers = [("Content-Type", "application/x-protobuf"), *(("X-TENANT", tenant) for tenant in tenants)]
+        answer = exchange(process.http, http_request("/v1/traces", request(name), headers))
+        return answer.status, b"" if answer.status == 200 else answer.body
+
+    def feed(process: Process) -> list[Any]:
+        tenants = [("one",), ("two",), ("one", "two"), ("two", "one"), (), ("",), ("ONE",)]
+        answers: list[Any] = []
+        for number, values in enumerate(tenants):
+            answers += [call(process, f"call {number}", *values), post(process, f"post {number}", *values)]
+        answers += [call(process, "call too many", "three"), post(process, "post too many", "three")]
+        return [*answers, process.samples("metadata_cardinality")]
+
+    with run_both(config, tmp_path) as pair:
+        answers = pair.each(feed)
+        pair.drain()
+        received = pair.received("/v1/traces")
+    assert answers["collector"] == answers["spansieve"]
+    theirs, ours = (
+        sorted(
+            [span.name for span in otlp.items(otlp.decode(Signal.TRACES, body))] for body in received[side]
+        )
+        for side in ("collector", "spansieve")
+    )
+    assert 7 == len(ours)
+    assert theirs == ours

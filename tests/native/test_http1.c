@@ -61,6 +61,29 @@ static void test_signals_and_payloads(void) {
     fixture_stop(&f);
 }
 
+/* What is asked for is kept, cut anywhere; the next request on the connection begins anew. */
+static void test_metadata(void) {
+    static const char *const names[] = {"tenant", "x-empty"};
+    static const char request[] =
+        POST("/v1/traces", PROTOBUF, "TENANT: \ta b \t\r\nother: x\r\nX-Empty:\r\ntenant: c\r\n");
+    static const char block[] = "\6tenant\3a b\7x-empty\0\6tenant\1c";
+    fixture f;
+    fixture_start(&f, SS_TRANSPORT_HTTP);
+    feed(&f, request);
+    CHECK_EQUAL(0, f.metadata.length); /* nobody asks */
+    CHECK_EQUAL(SS_OK, ss_names_copy(&f.listener.metadata_names, names, 2));
+    for (size_t cut = 1; cut < sizeof request - 1; cut++) {
+        fixture_feed(&f, request, cut);
+        fixture_feed(&f, request + cut, sizeof request - 1 - cut);
+        CHECK(f.metadata.length == sizeof block - 1 && memcmp(f.metadata.data, block, sizeof block - 1) == 0);
+        feed(&f, POST("/v1/traces", PROTOBUF, ""));
+        CHECK_EQUAL(0, f.metadata.length);
+    }
+    CHECK(f.is_open);
+    CHECK_EQUAL(2 * (sizeof request - 2) + 1, f.n_accepted);
+    fixture_stop(&f);
+}
+
 static void test_refusals(void) {
     fixture f;
     fixture_start(&f, SS_TRANSPORT_HTTP);
@@ -637,6 +660,7 @@ static void test_admin(void) {
 
 int main(void) {
     test_signals_and_payloads();
+    test_metadata();
     test_refusals();
     test_verdicts();
     test_encodings();

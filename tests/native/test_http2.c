@@ -295,6 +295,22 @@ static void test_signals(void) {
     client_free(c);
 }
 
+/* What is asked for is kept until the request is complete; the authority is the host as well. */
+static void test_metadata(void) {
+    static const char *const names[] = {"host", "te", "x-tenant"};
+    static const char block[] = "\4host\11localhost\2te\10trailers";
+    client *c = client_new();
+    uint8_t *body = frame_message(0, "hello", 5);
+    check_success(run_call(c, &(options){0}, body, 10));
+    CHECK_EQUAL(0, c->server.metadata.length); /* nobody asks */
+    CHECK_EQUAL(SS_OK, ss_names_copy(&c->server.listener.metadata_names, names, 3));
+    check_success(run_call(c, &(options){.piece = 3}, body, 10));
+    CHECK(c->server.metadata.length == sizeof block - 1 &&
+          memcmp(c->server.metadata.data, block, sizeof block - 1) == 0);
+    free(body);
+    client_free(c);
+}
+
 static void test_empty_message(void) {
     client *c = client_new();
     static const uint8_t body[SS_GRPC_PREFIX_BYTES] = {0};
@@ -1139,6 +1155,7 @@ static void test_slow_preface_and_headers_end(void) {
 
 int main(void) {
     test_signals();
+    test_metadata();
     test_empty_message();
     test_encodings();
     test_split_at_every_byte();

@@ -23,6 +23,7 @@ typedef struct fixture {
     ss_transport transport;
     ss_payload payload;
     ss_buffer message; /* the last one */
+    ss_buffer metadata;
     size_t total_bytes;
     ss_verdict verdict;
     bool lacks_signal[SS_N_SIGNALS];
@@ -42,6 +43,8 @@ static inline void fixture_accept(void *receiver, ss_worker *worker, const ss_re
     f->total_bytes += request->length;
     f->message.length = 0;
     (void)ss_buffer_append(&f->message, request->bytes, request->length);
+    f->metadata.length = 0;
+    (void)ss_buffer_append(&f->metadata, request->metadata, request->metadata_length);
     *verdict = f->verdict;
     verdict->is_pending = verdict->is_pending && request->route && f->n_waiting < FIXTURE_WAITING_MAX;
     if (verdict->is_pending) {
@@ -100,6 +103,8 @@ static inline void fixture_stop(fixture *f) {
     fixture_disconnect(f);
     ss_scratch_release(&f->scratch);
     ss_buffer_free(&f->message);
+    ss_buffer_free(&f->metadata);
+    ss_names_free(&f->listener.metadata_names);
     ss_admin_release(&f->service.admin);
     ss_cors_free(f->listener.cors);
 }

@@ -68,9 +68,9 @@ class Setup:
         ),
         ({"timeout": -1.0}, "", "timeout must be greater or equal to 0"),
         (
-            {"metadata_keys": ("a",)},
+            {"metadata_keys": ("tenant", "a,b")},
             "metadata_keys",
-            "not supported yet; leave it out to batch all clients together",
+            "expected the name of a header, got 'a,b'",
         ),
     ],
 )

@@ -53,6 +53,13 @@ class Config:
     fails: bool = False
 
 
+@dataclasses.dataclass(frozen=True)
+class GatheringConfig(Config):
+    """Of a stage that tells requests apart by these headers."""
+
+    metadata_names: tuple[str, ...] = ()
+
+
 class Part:
     """Records what happens to it in a journal that all parts of a test share."""
 

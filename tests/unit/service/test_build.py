@@ -11,7 +11,14 @@ from collector.ids import ComponentID, Kind, Signal
 from collector.native.runtime import Worker
 from collector.service.build import NOTHING, Host, Instance, Running, build
 from collector.service.graph import Node, plan
-from tests.unit.service.stand_ins import Config, FakeFilter, make_document, make_factory, make_request
+from tests.unit.service.stand_ins import (
+    Config,
+    FakeFilter,
+    GatheringConfig,
+    make_document,
+    make_factory,
+    make_request,
+)
 
 pytestmark = pytest.mark.usefixtures("journal")
 
@@ -186,3 +193,43 @@ def test_component_that_cannot_be_made_is_named(host: Host) -> None:
         'failed to build pipelines: failed to create "bad" processor, in pipeline "traces/a": no such pattern'
         == caught.value.message
     )
+
+
+GATHERING = {
+    "stage/a": GatheringConfig(metadata_names=("tenant", "zone")),
+    "stage/b": GatheringConfig(metadata_names=("agent",)),
+    "stage/none": GatheringConfig(),
+}
+
+
+def test_receiver_knows_the_metadata_that_is_asked_for_behind_it(host: Host) -> None:
+    """By all its pipelines, through connectors; not by what is behind a stage that gathers without it."""
+    pipelines = {
+        "traces/a": ("in", "limiter stage/a", "link"),
+        "traces/b": ("in/b", "", "link out"),
+        "logs": ("in", "stage/none stage/b", "out"),
+        "traces/end": ("link", "short stage/b", "out"),
+    }
+    running = _build(make_document(pipelines, connectors="link", configs=GATHERING), host)
+    names = {id: _find(running, Kind.RECEIVER, id).component.settings.metadata_names for id in ("in", "in/b")}
+    assert {"in": ("tenant", "zone"), "in/b": ("agent",)} == names
+
+
+def test_receiver_is_replaced_when_other_metadata_is_asked_for(host: Host) -> None:
+    """What came before is still told apart by the old names: no receiver gives a batch less than it asks for."""
+    pipelines = {"traces": ("in", "stage/a", "out"), "logs": ("in/b", "stage/b", "out")}
+    old = _build(make_document(pipelines, configs=GATHERING), host)
+    changed = {**GATHERING, "stage/a": GatheringConfig(metadata_names=("tenant",))}
+    new = _build(make_document(pipelines, configs=changed), host, old)
+    assert _find(old, Kind.RECEIVER, "in") is not _find(new, Kind.RECEIVER, "in")
+    assert _find(old, Kind.RECEIVER, "in/b") is _find(new, Kind.RECEIVER, "in/b")
+
+
+def test_metadata_does_not_pass_a_table_processor(host: Host) -> None:
+    """Its queue would mix clients up, so it is refused by name."""
+    pipelines = {"traces": ("in", "table stage/a", "out")}
+    with pytest.raises(
+        StartError, match='"table" keeps no request metadata, which a processor behind it asks for'
+    ):
+        _build(make_document(pipelines, configs=GATHERING), host)
+    _build(make_document({"traces": ("in", "stage/a table", "out")}, configs=GATHERING), host)
