@@ -58,7 +58,7 @@ def grpc_endpoint(endpoint: str) -> dict[str, Any]:
                 "exporters::file::format: expected one of 'json', 'proto', got 'xml'",
                 "exporters::file::path: ",
                 "grpc::keepalive::server_parameters::time: expected a duration such as '200ms', got 'never'",
-                "grpc::tls: is not supported yet",
+                "grpc::tls: not supported yet",
                 'references exporter "nop" which is not configured',
             ],
         ),
