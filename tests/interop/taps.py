@@ -126,6 +126,8 @@ def grpc_outcome(tap: Tap, headers: list[tuple[str, str]], payload: bytes) -> Ou
     with GrpcPeer(tap.process.grpc) as peer:
         answer = peer.call(headers, payload)
     if answer.status is not None:
-        return Outcome(f"status {answer.status}", tap.take())
+        # What is compressed is so at the client's wish, and says no more than what is not.
+        said = _partial_success(PROTOBUF[1], answer.body[5:]) if answer.body[:1] == b"\0" else ""
+        return Outcome(f"status {answer.status} {said}".strip(), tap.take())
     what = f"reset {answer.reset_code}" if answer.reset_code is not None else f"HTTP {answer.http_status}"
     return Outcome(what, tap.take())
