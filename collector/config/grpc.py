@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from collector.config.fields import Duration, option, section
-from collector.config.network import Network, endpoint_problems, unsupported
+from collector.config.fields import Duration, option, section, unserved
+from collector.config.network import Network, endpoint_problems
 from collector.config.tls import TLSServer
 from collector.lean import Any
 
@@ -79,9 +79,9 @@ class GrpcServer:
     write_buffer_size: int = option(0, doc="Accepted; buffers size themselves.", unit="bytes")
     keepalive: Keepalive = option(factory=Keepalive, doc="Life of connections.")
     tls: TLSServer | None = option(None, doc="Transport security; null is plain text.")
-    auth: Any = option(None, doc="Not supported yet.")
+    auth: Any = unserved("keep the endpoint where only its clients reach it")
     include_metadata: bool = option(False, doc="Keep with each request the headers that a `batch` asks for.")
-    middlewares: tuple[Any, ...] = option((), doc="Not supported yet.")
+    middlewares: Any = unserved()
 
     @property
     def max_message_bytes(self) -> int:
@@ -94,7 +94,7 @@ class GrpcServer:
         return self.max_concurrent_streams or _DEFAULT_STREAMS
 
     def problems(self) -> Iterator[tuple[str, str]]:
-        """Yield what is no address, sizes out of range and what this build cannot do."""
+        """Yield what is no address, and sizes out of range."""
         if not 0 <= self.max_recv_msg_size_mib <= _MAX_MESSAGE_MIB:
             yield (
                 "max_recv_msg_size_mib",
@@ -107,4 +107,3 @@ class GrpcServer:
             if getattr(self, name) < 0:
                 yield name, f"{name} value must be greater than or equal to 0"
         yield from endpoint_problems(self)
-        yield from unsupported(self, "auth", "middlewares")

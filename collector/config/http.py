@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from collector.config.fields import Duration, Secret, option, section
+from collector.config.fields import Duration, Secret, option, section, unserved
 from collector.config.headers import canonical_name, header_problems, is_header_name
-from collector.config.network import Network, endpoint_problems, unsupported
+from collector.config.network import Network, endpoint_problems
 from collector.config.tls import TLSServer
 from collector.lean import Any
 
@@ -101,9 +101,9 @@ class HttpServer:
     response_headers: dict[str, Secret] = option(factory=dict, doc="Headers added to every answer.")
     cors: Cors | None = option(None, doc="What pages of other origins may do.")
     tls: TLSServer | None = option(None, doc="Transport security; null is plain text.")
-    auth: Any = option(None, doc="Not supported yet.")
+    auth: Any = unserved("keep the endpoint where only its clients reach it")
     include_metadata: bool = option(False, doc="Keep with each request the headers that a `batch` asks for.")
-    middlewares: tuple[Any, ...] = option((), doc="Not supported yet.")
+    middlewares: Any = unserved()
 
     @property
     def max_message_bytes(self) -> int:
@@ -138,10 +138,9 @@ class HttpServer:
         return lines
 
     def problems(self) -> Iterator[tuple[str, str]]:
-        """Yield addresses and headers that are none and what this build cannot do."""
+        """Yield addresses and headers that are none."""
         yield from endpoint_problems(self)
         yield from header_problems(self.response_headers, "response_headers")
         for name in self.response_headers:
             if name.lower() in _OWN_HEADERS:
                 yield f"response_headers::{name}", "is set by the server itself"
-        yield from unsupported(self, "auth", "middlewares")

@@ -1,4 +1,4 @@
-"""The keys that say where a server listens, and what none of our servers can do yet.
+"""The keys that say where a server listens.
 
 Source: OpenTelemetry Collector, confignet.
 """
@@ -9,7 +9,7 @@ import enum
 from collections.abc import Iterator
 
 from collector.config.values import split_address
-from collector.lean import Any, Protocol
+from collector.lean import Protocol
 
 
 class Network(enum.StrEnum):
@@ -43,10 +43,3 @@ def endpoint_problems(config: HasEndpoint) -> Iterator[tuple[str, str]]:
         split_address(config.endpoint)
     except ValueError as error:
         yield "endpoint", str(error)
-
-
-def unsupported(config: Any, *names: str) -> Iterator[tuple[str, str]]:
-    """Yield (field, message) for each of the keys that is set."""
-    for name in names:
-        if getattr(config, name):
-            yield name, "is not supported yet"

@@ -7,7 +7,6 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from google.protobuf import json_format
 from google.protobuf.message import DecodeError
 from google.rpc import status_pb2
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
@@ -112,12 +111,12 @@ def _kind(media_type: str, answer: HttpAnswer) -> str:
 
 
 def _partial_success(media_type: str, body: bytes) -> str:
-    """Return what a success says beside; an empty partial success says nothing."""
-    response = ExportTraceServiceResponse()
+    """Return what a success of any signal says beside; an empty partial success says nothing."""
     if media_type == JSON[1]:
-        json_format.Parse(body, response)
-    else:
-        response.ParseFromString(body)
+        partial = json.loads(body).get("partialSuccess", {})
+        return " ".join(f"{name}: {value}" for name, value in partial.items() if value)
+    # Signals differ in the name of the first field only.
+    response = ExportTraceServiceResponse.FromString(body)
     return str(response.partial_success).replace("\n", " ").strip()
 
 
@@ -126,6 +125,7 @@ def grpc_outcome(tap: Tap, headers: list[tuple[str, str]], payload: bytes) -> Ou
     with GrpcPeer(tap.process.grpc) as peer:
         answer = peer.call(headers, payload)
     if answer.status is not None:
-        return Outcome(f"status {answer.status}", tap.take())
+        said = "" if answer.status else _partial_success(PROTOBUF[1], answer.body)
+        return Outcome(f"status {answer.status} {said}".strip(), tap.take())
     what = f"reset {answer.reset_code}" if answer.reset_code is not None else f"HTTP {answer.http_status}"
     return Outcome(what, tap.take())

@@ -223,7 +223,7 @@ _WRAPPERS = re.compile(
     r'(?:, in pipeline "[^"]*"| for data type "[^"]*")?: '
 )
 _PLACE = re.compile(r"'([^']*)' |[a-z_]+(?:::[^\s:]+)+: ")
-_DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:h|m|s|ms|us|ns))+")
+_DURATION = re.compile(r"-?(?:\d+(?:\.\d+)?(?:h|m|s|ms|us|ns))+")
 _IDS = re.compile(r'error reading configuration for "([^"]*)"')
 
 

@@ -27,6 +27,8 @@ def _fails(outcome: Outcome) -> bool:
 
 
 def _check(case: str, body: bytes | str, outcomes: Mapping[str, Outcome]) -> None:
+    if _fails(outcomes["collector"]) and "rejected" in str(outcomes["spansieve"]):
+        return  # an item with a bad id costs itself alone: test_items.py compares that
     problem = differences.find(case, outcomes)
     assert not problem, f"{problem}\n{body!r}"
 

@@ -14,7 +14,7 @@ import pytest
 from collector.ids import Signal
 from tests.conformance.peers import Address
 from tests.integration.harness import wait_for
-from tests.interop.harness import Ports, Process, Sink, base, to_sink
+from tests.interop.harness import Answer, Ports, Process, Sink, base, to_sink
 from tests.interop.sdk import scenario
 from tests.interop.sdk.programs import LANGUAGES, Program, run
 from tests.interop.sdk.relay import Headers, Relay
@@ -77,10 +77,10 @@ class Backend(Sink):
         self.is_open.set()
         super().__init__()
 
-    def take(self, path: str, body: bytes) -> None:
+    def take(self, path: str, body: bytes) -> Answer:
         """Keep a request once the gate is open."""
         self.is_open.wait()
-        super().take(path, body)
+        return super().take(path, body)
 
     def arrived(self) -> Arrived:
         """Return what has come so far."""

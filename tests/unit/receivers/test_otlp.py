@@ -99,9 +99,17 @@ def test_no_protocol_is_refused(value: Any) -> None:
             {"tls": {}},
             "tls: TLS configuration must include both certificate and key for server connections",
         ),
-        ("grpc", {"auth": {"authenticator": "x"}}, "auth: is not supported yet"),
-        ("grpc", {"middlewares": [{"id": "memory_limiter"}]}, "middlewares: is not supported yet"),
-        ("http", {"auth": {"authenticator": "x"}}, "auth: is not supported yet"),
+        (
+            "grpc",
+            {"auth": {"authenticator": "x"}},
+            "auth: not supported yet; keep the endpoint where only its clients reach it",
+        ),
+        ("grpc", {"middlewares": [{"id": "memory_limiter"}]}, "middlewares: not supported yet"),
+        (
+            "http",
+            {"auth": {"authenticator": "x"}},
+            "auth: not supported yet; keep the endpoint where only its clients reach it",
+        ),
         (
             "http",
             {"compression_algorithms": ["br"]},
