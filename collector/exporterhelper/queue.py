@@ -223,6 +223,7 @@ class QueueSender:
 
     def shutdown(self, deadline_s: float) -> None:
         """Send what is queued, each request once more and without back-off, within deadline_s seconds."""
+        failed_before = int(self.consumer.stats().failed_items)
         with self._lock:
             self._deadline = self._clock() + deadline_s
         self._stopping.set()
@@ -240,6 +241,9 @@ class QueueSender:
             self._log.error(
                 "Exporting failed. Dropping data.", error="shutdown ran out of time", dropped_items=left
             )
+        dropped = int(self.consumer.stats().failed_items) - failed_before
+        if dropped:  # in all: lines that repeat are thinned out
+            self._log.error("Data was dropped at shutdown.", dropped_items=dropped)
 
     def samples(self) -> Iterator[Sample]:
         """Yield the exporter's metrics as they are now."""

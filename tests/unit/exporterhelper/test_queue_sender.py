@@ -296,6 +296,7 @@ def test_shutdown_tries_each_request_once_without_back_off() -> None:
     assert time.monotonic() - started < 10
     assert sorted(made.backend.taken) == sorted(requests)
     assert (made.value("sent_spans"), made.value("send_failed_spans"), made.value("queue_size")) == (0, 5, 0)
+    assert {"dropped_items": 5} == made.recorder.fields("Data was dropped at shutdown.")
 
 
 def test_shutdown_gives_up_at_its_deadline_and_counts_the_rest() -> None:

@@ -330,7 +330,7 @@ def test_unreachable_server_is_retryable(server: Server) -> None:
     server.stop()
     made = Scene(server.port)
     made.deliver(traces())
-    (fields,) = (fields for _, fields in made.recorder.records)
+    fields = made.recorder.records[0][1]
     url = f"http://127.0.0.1:{server.port}/v1/traces"
     assert f'failed to make an HTTP request: Post "{url}": Connection refused' in fields["error"]
     assert "retry_on_failure" in made.recorder.events()[0]
