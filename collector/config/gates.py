@@ -39,6 +39,10 @@ GATES = {
     for gate in (
         Gate("confmap.enableMergeAppendOption", False, "Alpha", "v0.120.0", "Append lists when sources merge."),
         Gate(
+            "exporter.file.nativeCompression", False, "Alpha", "v0.154.0",
+            "Write one zstd stream a file instead of one frame a request.",
+        ),
+        Gate(
             "extension.healthcheck.useComponentStatus", False, "Alpha", "v0.142.0",
             "Tell the state of each component in health_check.",
         ),

@@ -125,7 +125,9 @@ def grpc_outcome(tap: Tap, headers: list[tuple[str, str]], payload: bytes) -> Ou
     with GrpcPeer(tap.process.grpc) as peer:
         answer = peer.call(headers, payload)
     if answer.status is not None:
-        said = "" if answer.status else _partial_success(PROTOBUF[1], answer.body)
+        # The answer to a compressed call is compressed too, and says what that to a plain one says.
+        is_plain = answer.status == 0 and "grpc-encoding" not in dict(headers)
+        said = _partial_success(PROTOBUF[1], answer.body) if is_plain else ""
         return Outcome(f"status {answer.status} {said}".strip(), tap.take())
     what = f"reset {answer.reset_code}" if answer.reset_code is not None else f"HTTP {answer.http_status}"
     return Outcome(what, tap.take())
