@@ -112,3 +112,36 @@ def wait_until(condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < deadline, "waited too long"
         gone.wait(0.002)
+
+
+class TracesExporter:
+    """A started exporter of traces, and what its test does with it.
+
+    Args:
+        create: makes it from Settings, which hold a recorder of logs and a timer that the test drives.
+    """
+
+    def __init__(self, create: Callable[[Settings], Any]) -> None:
+        self.recorder = Recorder()
+        self.settings = settings(Signal.TRACES, self.recorder)
+        self.exporter = create(self.settings)
+        self.exporter.start()
+
+    def push(self, request: bytes = b"") -> None:
+        """Give it a request."""
+        push(self.exporter.consumer, self.settings.runtime, request or traces())
+
+    @property
+    def sent(self) -> float:
+        """Spans that have been taken so far."""
+        return values(self.exporter.samples())["otelcol_exporter_sent_spans"]
+
+    def pass_time(self) -> None:
+        """Let the periods of all timers pass."""
+        assert isinstance(self.settings.loop, Timer)
+        self.settings.loop.fire()
+
+    def stop(self) -> dict[str, float]:
+        """Shut it down and return its samples."""
+        self.exporter.shutdown(20)
+        return values(self.exporter.samples())

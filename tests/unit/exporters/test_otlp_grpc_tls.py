@@ -18,10 +18,8 @@ from collector.config.tls import TLSClient
 from collector.errors import StartError
 from collector.exporterhelper.retry import RetryConfig
 from collector.exporters.otlp_grpc import Compression, Config, OtlpGrpc
-from collector.ids import Signal
 from tests.support.certificates import Authority, Files
-from tests.support.timer import Timer
-from tests.unit.exporterhelper.support import Recorder, push, settings, traces, values, wait_until
+from tests.unit.exporterhelper.support import TracesExporter, traces, values, wait_until
 from tests.unit.exporters.test_otlp_grpc_exporter import Server
 
 
@@ -47,42 +45,18 @@ def serve(files: Files, clients: Authority | None = None) -> Iterator[Server]:
         server.stop()
 
 
-class Scene:
+class Scene(TracesExporter):
     """A started exporter to 127.0.0.1."""
 
     def __init__(self, port: int, *, endpoint: str = "127.0.0.1:{}", authority: str = "", **tls: Any) -> None:
-        self.recorder = Recorder()
-        self.settings = settings(Signal.TRACES, self.recorder)
-        self.exporter = OtlpGrpc(
-            Config(
-                endpoint=endpoint.format(port),
-                authority=authority,
-                tls=TLSClient(**tls),
-                retry_on_failure=RetryConfig(enabled=True, initial_interval=Duration(0.02)),
-                compression=Compression.NONE,
-            ),
-            self.settings,
+        config = Config(
+            endpoint=endpoint.format(port),
+            authority=authority,
+            tls=TLSClient(**tls),
+            retry_on_failure=RetryConfig(enabled=True, initial_interval=Duration(0.02)),
+            compression=Compression.NONE,
         )
-        self.exporter.start()
-
-    def push(self, request: bytes = b"") -> None:
-        """Give it a request."""
-        push(self.exporter.consumer, self.settings.runtime, request or traces())
-
-    @property
-    def sent(self) -> float:
-        """Spans that have been taken so far."""
-        return values(self.exporter.samples())["otelcol_exporter_sent_spans"]
-
-    def pass_time(self) -> None:
-        """Let the periods of all timers pass."""
-        assert isinstance(self.settings.loop, Timer)
-        self.settings.loop.fire()
-
-    def stop(self) -> dict[str, float]:
-        """Shut it down and return its samples."""
-        self.exporter.shutdown(20)
-        return values(self.exporter.samples())
+        super().__init__(lambda made: OtlpGrpc(config, made))
 
 
 @pytest.mark.parametrize("endpoint", ["127.0.0.1:{}", "https://127.0.0.1:{}", "dns:///127.0.0.1:{}"])

@@ -14,10 +14,8 @@ from collector.config.tls import TLSClient
 from collector.errors import StartError
 from collector.exporterhelper.retry import RetryConfig
 from collector.exporters.otlp_http import Compression, Config, OtlpHttp
-from collector.ids import Signal
 from tests.support.certificates import Authority
-from tests.support.timer import Timer
-from tests.unit.exporterhelper.support import Recorder, push, settings, traces, values, wait_until
+from tests.unit.exporterhelper.support import TracesExporter, traces, wait_until
 from tests.unit.exporters.test_otlp_http_exporter import Server
 
 
@@ -47,41 +45,17 @@ def serve(
     return context
 
 
-class Scene:
+class Scene(TracesExporter):
     """A started exporter to https://127.0.0.1."""
 
     def __init__(self, port: int, scheme: str = "https", **tls: Any) -> None:
-        self.recorder = Recorder()
-        self.settings = settings(Signal.TRACES, self.recorder)
-        self.exporter = OtlpHttp(
-            Config(
-                endpoint=f"{scheme}://127.0.0.1:{port}",
-                tls=TLSClient(**tls),
-                retry_on_failure=RetryConfig(enabled=True, initial_interval=Duration(0.02)),
-                compression=Compression.NONE,
-            ),
-            self.settings,
+        config = Config(
+            endpoint=f"{scheme}://127.0.0.1:{port}",
+            tls=TLSClient(**tls),
+            retry_on_failure=RetryConfig(enabled=True, initial_interval=Duration(0.02)),
+            compression=Compression.NONE,
         )
-        self.exporter.start()
-
-    def push(self) -> None:
-        """Give it a request."""
-        push(self.exporter.consumer, self.settings.runtime, traces())
-
-    @property
-    def sent(self) -> float:
-        """Spans that have been taken so far."""
-        return values(self.exporter.samples())["otelcol_exporter_sent_spans"]
-
-    def pass_time(self) -> None:
-        """Let the periods of all timers pass."""
-        assert isinstance(self.settings.loop, Timer)
-        self.settings.loop.fire()
-
-    def stop(self) -> dict[str, float]:
-        """Shut it down and return its samples."""
-        self.exporter.shutdown(20)
-        return values(self.exporter.samples())
+        super().__init__(lambda made: OtlpHttp(config, made))
 
 
 def test_request_arrives_over_tls(server: Server, authority: Authority) -> None:
