@@ -109,6 +109,18 @@ class TestOptions:
 class TestRun:
     """No command: run."""
 
+    def test_interrupt_before_it_runs_is_no_fault(
+        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """Who presses ctrl-C while modules are loaded or files are read sees no traceback."""
+
+        def interrupt(_options: Options) -> int:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr("collector.cli.run.run", interrupt)
+        assert 130 == main(monkeypatch, "--config", "a")
+        assert ("", "") == capsys.readouterr()
+
     def test_service_gets_the_document_and_gives_the_exit_code(
         self, monkeypatch: pytest.MonkeyPatch, good: str, service: list[Document]
     ) -> None:
