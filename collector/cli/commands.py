@@ -165,6 +165,8 @@ def invoke(arguments: Sequence[str]) -> int:
         return code
     except click.ClickException as error:
         error.show()
+        if isinstance(error, click.UsageError) and (name := _bare_configuration(arguments)):
+            click.echo(f"A configuration is named by an option: --config {name}", err=True)
     except click.Abort:
         click.echo("Error: aborted", err=True)
     except OSError as error:
@@ -172,3 +174,15 @@ def invoke(arguments: Sequence[str]) -> int:
             raise
         give_up_output(error)
     return 1
+
+
+def _bare_configuration(arguments: Sequence[str]) -> str | None:
+    """Return the first argument that is the name of a configuration and stands behind no option."""
+    for before, argument in zip(("", *arguments), arguments, strict=False):
+        if (
+            argument.endswith((".yaml", ".yml"))
+            and not argument.startswith("-")
+            and not before.startswith("-")
+        ):
+            return argument
+    return None

@@ -38,7 +38,7 @@ class Cors:
     max_age: int = option(
         0,
         doc="How long browsers may remember this; 0 leaves it to them, less forbids it.",
-        unit="s",
+        unit="seconds",
         minimum=-(1 << 31),
         maximum=(1 << 31) - 1,
     )

@@ -350,6 +350,17 @@ def test_wrong_usage_ends_with_1(arguments: list[str], capsys: pytest.CaptureFix
     assert "Error: " in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "arguments", [["my.yaml"], ["validate", "my.yaml"], ["--config", "a.yaml", "my.yaml"]]
+)
+def test_configuration_without_its_option_is_told(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Who names the file as if it were a command learns how it is named."""
+    assert 1 == invoke(arguments)
+    assert capsys.readouterr().err.endswith("A configuration is named by an option: --config my.yaml\n")
+
+
 def test_module_tells_its_version() -> None:
     """`python -m collector --version` is a command line like any other."""
     result = subprocess.run(
