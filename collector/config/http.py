@@ -49,6 +49,12 @@ class Cors:
         return bool(self.allowed_origins)
 
     @property
+    def shuts_out_bodies(self) -> bool:
+        """True when browsers may send, but neither JSON nor protobuf, for lack of Content-Type."""
+        names = [name.lower() for name in self.allowed_headers]
+        return self.is_on and bool(names) and "content-type" not in names and "*" not in names
+
+    @property
     def exposed(self) -> str:
         """Value of the header that names the exposed ones."""
         return ", ".join(map(canonical_name, self.exposed_headers))
