@@ -111,7 +111,8 @@ def docs(component: str | None, output: str | None) -> int:
 
 
 @spansieve.command()
-def schema() -> int:
+@click.option("--partial", "is_partial", is_flag=True, help="Of a file that is merged with others.")
+def schema(is_partial: bool) -> int:
     """Print the JSON Schema of a configuration.
 
     Editors complete and check a configuration by it.
@@ -119,7 +120,7 @@ def schema() -> int:
     from collector.cli.schema import schema as run
     from collector.registry import Registry
 
-    return run(Registry())
+    return run(Registry(), is_partial=is_partial)
 
 
 @spansieve.command("print-config")
