@@ -22,6 +22,7 @@ def _common(command: CommandT) -> CommandT:
             "--feature-gates",
             "feature_gates",
             multiple=True,
+            metavar="GATES",
             help="As of the Collector; without effect here.",
         ),
         click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Set one value: a.b=value."),
@@ -56,7 +57,13 @@ def _show_version(context: click.Context, parameter: click.Parameter, value: boo
 )
 @click.pass_context
 def spansieve(context: click.Context, /, **options: tuple[str, ...]) -> int | None:
-    """An OpenTelemetry Collector as a sidecar. Without a command it runs."""
+    r"""An OpenTelemetry Collector as a sidecar.
+
+    Without a command it runs until SIGTERM; SIGHUP reads the configuration again.
+
+    \b
+        spansieve --config config.yaml
+    """
     context.obj = Options(**options)
     if context.invoked_subcommand is not None:
         return None
@@ -142,7 +149,9 @@ def print_config(
 
 
 @spansieve.command(
-    add_help_option=False, context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False}
+    short_help="Measure this checkout beside other collectors.",
+    add_help_option=False,
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
 )
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def bench(arguments: Sequence[str]) -> int:
