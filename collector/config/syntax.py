@@ -93,10 +93,13 @@ def parse(text: str) -> Parsed:
     try:
         return _Builder(text).build()
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        raise InvalidYAML(str(error.problem), mark.line + 1 if mark else 1) from error
-    except yaml.YAMLError as error:
-        raise InvalidYAML(getattr(error, "reason", None) or str(error), 1) from error
+        from collector.config.yaml_faults import explain
+
+        raise InvalidYAML(*explain(error, text)) from error
+    except yaml.reader.ReaderError as error:
+        from collector.config.yaml_faults import explain_character
+
+        raise InvalidYAML(*explain_character(error, text)) from error
     except UnicodeError as error:
         raise InvalidYAML("the text is not valid Unicode", 1) from error
 
@@ -118,7 +121,7 @@ class _Builder:
     def __init__(self, text: str) -> None:
         self._loader = _Loader(text)
         self._lines: dict[str, int] = {}
-        self._anchors: dict[str, _Anchored] = {}
+        self._anchors: dict[str, _Anchored | None] = {}  # None while the value is being read
         self._n_values = 0
         self._deepest = 0
 
@@ -142,6 +145,8 @@ class _Builder:
         if isinstance(event, yaml.AliasEvent):
             return self._alias(event, depth)
         self._reach(depth, 1, event)
+        if event.anchor:
+            self._anchors.setdefault(event.anchor, None)
         n_before, deepest_before = self._n_values, self._deepest
         self._deepest = depth
         if isinstance(event, yaml.ScalarEvent):
@@ -161,7 +166,9 @@ class _Builder:
         # The value is shared, but counted as often as it is used: others walk it that often.
         anchored = self._anchors.get(event.anchor)
         if anchored is None:
-            raise InvalidYAML(f'unknown anchor "{event.anchor}" referenced', _line(event))
+            is_open = event.anchor in self._anchors
+            problem = "anchor '{}' value contains itself" if is_open else 'unknown anchor "{}" referenced'
+            raise InvalidYAML(problem.format(event.anchor), _line(event))
         self._reach(depth + anchored.height, anchored.n_values, event)
         return anchored.value
 
@@ -186,7 +193,12 @@ class _Builder:
         while not isinstance(event := self._next(), yaml.MappingEndEvent):
             line = _line(event)
             if isinstance(event, yaml.ScalarEvent) and event.value == "<<" and event.implicit[0]:
-                merged = {**self._merge(self._value(self._next(), path, depth + 1), line), **merged}
+                line_of_map = self._lines[path]
+                merge = self._merge(self._value(self._next(), path, depth + 1), line)
+                self._lines[path] = line_of_map
+                for key in merge:
+                    self._lines.setdefault(join(path, key), line)
+                merged = {**merge, **merged}
                 continue
             key = self._key(event)
             if key in key_lines:

@@ -11,7 +11,6 @@ import gc
 import os
 import signal
 import sys
-import threading
 import time
 from collections.abc import Callable
 
@@ -24,6 +23,7 @@ from collector.service.identity import attributes, make_instance_id
 from collector.service.lifecycle import Service
 from collector.service.listeners import Listeners
 from collector.service.loop import Loop
+from collector.service.threads import begin
 from collector.telemetry import logs
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ class _Operator:
             finally:
                 self._loop.call_soon(finish)
 
-        threading.Thread(target=work, name="service", daemon=True).start()
+        begin("service", work)
 
     def _reload_now(self) -> None:
         self._log.info("Reloading the configuration...")

@@ -677,7 +677,11 @@ ss_consumer *ss_batch_new(ss_runtime *runtime, ss_signal signal, const ss_batch_
         self->buckets = calloc(self->n_buckets, sizeof *self->buckets);
         has_memory = has_memory && self->buckets;
     }
-    if (!has_memory || pthread_create(&self->thread, NULL, run, self)) {
+    if (has_memory && pthread_create(&self->thread, NULL, run, self)) {
+        has_memory = false;
+        error->reason = "its thread cannot start";
+    }
+    if (!has_memory) {
         release(self);
         return NULL;
     }
