@@ -44,7 +44,7 @@ class Backend:
     def _consumers(self, runtime: Runtime) -> Mapping[Signal, Consumer]:
         for _ in range(self._n_queues):
             self.queues.append(Queue(runtime, Signal.TRACES, sizer="requests", capacity=1))
-            self.queues[-1].hold_answers(takes_all=True)
+            self.queues[-1].hold_answers(waiting_max=1000)
         return {Signal.TRACES: Fanout(Signal.TRACES, self.queues)}
 
     def __enter__(self) -> Self:
