@@ -283,7 +283,7 @@ static void on_connection(ss_loop *loop, ss_connection *c, uint32_t events) {
     }
     if (events & EPOLLIN) {
         read_input(loop, c);
-    } else if (events & EPOLLRDHUP) {
+    } else if (events & EPOLLRDHUP && c->is_paused) { /* else its answer has come in the same turn */
         c->has_hung_up = true;
         c->protocol->hang_up(c);
     }
