@@ -386,6 +386,7 @@ typedef struct ss_verdict {
     uint64_t rejected_items; /* with SS_CODE_OK: partial success */
     char message[512];       /* UTF-8, NUL-terminated */
     bool is_pending;         /* nothing of the above counts: the answer comes by the request's route */
+    bool is_too_fast;        /* pending, since its client brings more than is worked off: it is not read meanwhile */
 } ss_verdict;
 
 /* Something that takes requests of one signal. Built back to front; a consumer borrows those behind it. */

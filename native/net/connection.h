@@ -128,7 +128,7 @@ typedef struct ss_protocol {
     bool (*drain)(ss_connection *connection);
     /* The answer to a request whose verdict was pending, and whose reply is not abandoned. Returns as receive does. */
     bool (*answer)(ss_connection *connection, void *stream, const ss_verdict *verdict);
-    /* The peer of a paused connection sends nothing more, though it may still be there. NULL: there are no such. */
+    /* The peer of a paused connection sends nothing more, though it may still be there. NULL: its end is read later. */
     void (*hang_up)(ss_connection *connection);
     void (*free)(ss_connection *connection);
 } ss_protocol;

@@ -58,6 +58,7 @@ typedef struct stream {
     uint64_t started_ns;
     uint64_t deadline_ns; /* of the client, UINT64_MAX: it has none */
     ss_reply *reply;      /* that is to come; NULL: none is */
+    bool is_too_fast;     /* nothing is read until then */
     ss_body body;         /* the request; then the response where it is not the usual empty one */
     ss_buffer metadata;
     size_t reply_sent;
@@ -103,6 +104,7 @@ typedef struct http2 {
     stream_list answered;   /* whose response is on its way */
     stream_list watching;   /* health, until they have had enough */
     stream *borrowing;      /* whose body lies in the read buffer */
+    size_t n_too_fast;      /* pending streams */
     head head;
     size_t held_bytes;
     int32_t credit;
@@ -174,10 +176,18 @@ static void release_request(http2 *connection, stream *s) {
     ss_buffer_free(&s->metadata);
 }
 
+/* The stream waits no longer. */
+static void read_on(http2 *connection, stream *s) {
+    connection->n_too_fast -= s->is_too_fast;
+    connection->base.is_paused = connection->n_too_fast;
+    s->is_too_fast = false;
+}
+
 static void stream_free(http2 *connection, stream *s) {
     struct ss_http2_shared *shared = connection->base.scratch->http2;
     list_remove(s);
     ss_reply_abandon(s->reply);
+    read_on(connection, s);
     release_request(connection, s);
     if (!has_streams(connection)) {
         connection->idle_ns = connection->base.scratch->now_ns;
@@ -435,7 +445,7 @@ static void watch_deadlines(http2 *connection, const stream *s) {
 }
 
 /* Let the stream wait for its answer. */
-static void await(http2 *connection, stream *s) {
+static void await(http2 *connection, stream *s, bool is_too_fast) {
     stream *before = connection->pending.last;
     while (before && before->deadline_ns > s->deadline_ns) { /* seldom: clients have one timeout */
         before = before->previous;
@@ -443,6 +453,9 @@ static void await(http2 *connection, stream *s) {
     list_remove(s);
     list_insert(&connection->pending, before, s);
     ss_connection_await(&connection->base, s, &s->reply);
+    s->is_too_fast = is_too_fast;
+    connection->n_too_fast += is_too_fast;
+    connection->base.is_paused |= is_too_fast;
     if (connection->pending.first == s) {
         watch_deadlines(connection, s);
     }
@@ -471,7 +484,7 @@ static int take_request(http2 *connection, stream *s) {
     }
     if (verdict.is_pending) {
         release_request(connection, s);
-        await(connection, s);
+        await(connection, s, verdict.is_too_fast);
         return 0;
     }
     return answer(connection, s, &verdict, "200");
@@ -935,6 +948,7 @@ static bool drain(ss_connection *base) {
 
 static bool answer_pending(ss_connection *base, void *waiting, const ss_verdict *verdict) {
     http2 *connection = (http2 *)base;
+    read_on(connection, waiting);
     return answer(connection, waiting, verdict, "200") == 0 || end(connection, NGHTTP2_INTERNAL_ERROR);
 }
 

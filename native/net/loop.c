@@ -285,7 +285,9 @@ static void on_connection(ss_loop *loop, ss_connection *c, uint32_t events) {
         read_input(loop, c);
     } else if (events & EPOLLRDHUP && c->is_paused) { /* else its answer has come in the same turn */
         c->has_hung_up = true;
-        c->protocol->hang_up(c);
+        if (c->protocol->hang_up) {
+            c->protocol->hang_up(c);
+        }
     }
     if (c->state != SS_CONNECTION_DEAD) {
         advance(loop, c);

@@ -49,6 +49,7 @@ bool ss_promise_join(ss_promise_slot *slot, ss_pledge *pledge) {
     }
     ss_promise *promise = slot->promise;
     pledge->promise = promise;
+    slot->n_joined++;
     pthread_mutex_lock(&promise->lock);
     pledge->next = promise->pledges;
     promise->pledges = pledge;

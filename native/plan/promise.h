@@ -20,6 +20,8 @@ struct ss_reply_route {
 typedef struct ss_promise_slot {
     ss_reply_route *route; /* NULL: whoever handed the request over waits */
     ss_promise *promise;
+    uint32_t n_joined;
+    uint32_t n_late; /* those among them that wait only to slow the client down */
 } ss_promise_slot;
 
 /* One of the outcomes that a promise waits for, inside of what will have it. */

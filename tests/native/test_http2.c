@@ -617,6 +617,35 @@ static void test_deadlines_while_pending(void) {
     client_free(c);
 }
 
+/* Nothing is read from who brings too much before the last of its requests is answered, or gone. */
+static void test_too_fast_is_not_read(void) {
+    client *c = client_new();
+    uint8_t *body = frame_message(0, "hello", 5);
+    const bool *is_paused = &c->server.connection->is_paused;
+    c->server.verdict.is_pending = true;
+    run_call(c, &(options){0}, body, 10);
+    CHECK(!*is_paused);
+    c->server.verdict.is_too_fast = true;
+    call *first = run_call(c, &(options){0}, body, 10), *second = run_call(c, &(options){0}, body, 10);
+    CHECK(*is_paused);
+    fixture_answer(&c->server); /* one that was waited for otherwise */
+    CHECK(*is_paused);
+    fixture_answer(&c->server);
+    CHECK(*is_paused);
+    exchange(c);
+    check_success(first);
+    fixture_answer(&c->server);
+    CHECK(!*is_paused);
+    exchange(c);
+    check_success(second);
+    run_call(c, &(options){.timeout = "1S"}, body, 10);
+    CHECK(*is_paused);
+    fixture_tick(&c->server, 2ull * SECOND_NS);
+    CHECK(!*is_paused);
+    free(body);
+    client_free(c);
+}
+
 /* ------------------------------------------------------------------ connections */
 
 static void test_reset_mid_body(void) {
@@ -1258,6 +1287,7 @@ int main(void) {
     test_timeouts_are_read();
     test_reset_while_pending();
     test_deadlines_while_pending();
+    test_too_fast_is_not_read();
     test_reset_mid_body();
     test_response_waits_for_the_window();
     test_drain();

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "check.h"
+#include "core/verdict.h"
 #include "made_request.h"
 #include "plan/consumer.h"
 
@@ -515,6 +516,146 @@ static void test_queue_goes_while_clients_go(void) {
     ss_buffer_free(&s.request);
 }
 
+/* ---------------------------------------------------------------- batches that are late */
+
+/* Takes what it is given once it is let. */
+typedef struct gate {
+    ss_consumer consumer;
+    pthread_mutex_t lock;
+    pthread_cond_t opened;
+    int n_let; /* guarded by lock */
+    bool refuses;
+    atomic_uint n_taken;
+} gate;
+
+static ss_status pass_gate(ss_consumer *consumer, ss_worker *worker, const ss_view *view, ss_verdict *verdict) {
+    (void)worker, (void)view;
+    gate *self = (gate *)consumer;
+    pthread_mutex_lock(&self->lock);
+    while (!self->n_let) {
+        pthread_cond_wait(&self->opened, &self->lock);
+    }
+    self->n_let -= !self->refuses;
+    bool refuses = self->refuses;
+    pthread_mutex_unlock(&self->lock);
+    self->n_taken += !refuses;
+    return refuses ? ss_refuse(verdict, "closed", 0) : SS_OK;
+}
+
+static void free_gate(ss_consumer *consumer) {
+    (void)consumer;
+}
+
+static const ss_consumer_vtable gate_vtable = {pass_gate, free_gate};
+
+static void let(gate *self, int n, bool refuses) {
+    pthread_mutex_lock(&self->lock);
+    self->n_let += n;
+    self->refuses = refuses;
+    pthread_cond_signal(&self->opened);
+    pthread_mutex_unlock(&self->lock);
+}
+
+static void wait_for(const atomic_uint *counter, unsigned n) {
+    while (atomic_load(counter) != n) {
+        sched_yield();
+    }
+}
+
+typedef struct late {
+    setup setup;
+    gate gate;
+    ss_consumer *batch;
+    ss_worker *worker;
+} late;
+
+/* Requests of 2.4 MB, each a batch of its own. */
+static void set_up_late(late *l, bool has_queue) {
+    ss_error error;
+    *l = (late){.gate = {.consumer = {&gate_vtable, SS_SIGNAL_TRACES}}};
+    set_up(&l->setup);
+    pthread_mutex_init(&l->gate.lock, NULL);
+    pthread_cond_init(&l->gate.opened, NULL);
+    ss_buffer_free(&l->setup.request);
+    l->setup.request = make_request(40000);
+    l->worker = ss_worker_new(l->setup.runtime);
+    ss_consumer *output = &l->gate.consumer;
+    const ss_batch_config config = {.timeout_ns = UINT64_MAX, .send_batch_size = 1};
+    l->batch = ss_batch_new(l->setup.runtime, SS_SIGNAL_TRACES, &config, &output, 1, &error);
+    ss_consumer_free(l->setup.fanout);
+    ss_consumer *outputs[] = {l->batch, l->setup.queues[0]};
+    l->setup.fanout = ss_fanout_new(SS_SIGNAL_TRACES, outputs, has_queue ? 2 : 1);
+    ss_receiver_publish(l->setup.receiver, SS_SIGNAL_TRACES, l->setup.fanout);
+}
+
+static void tear_down_late(late *l) {
+    ss_receiver_publish(l->setup.receiver, SS_SIGNAL_TRACES, NULL);
+    ss_consumer_free(l->batch);
+    ss_worker_free(l->worker);
+    tear_down(&l->setup);
+    pthread_cond_destroy(&l->gate.opened);
+    pthread_mutex_destroy(&l->gate.lock);
+}
+
+/* Beside one that is, or may soon be, worked off, a client is told later, and nobody's thread is held up. */
+static void test_late_batch_parks_its_clients(void) {
+    late l;
+    set_up_late(&l, false);
+    const transport *t = &l.setup.transport;
+    ss_verdict verdict = ask(&l.setup, l.worker, NULL);
+    CHECK(!verdict.is_pending && verdict.code == SS_CODE_OK);
+    slip *kept;
+    CHECK(ask(&l.setup, l.worker, &kept).is_pending);
+    verdict = ask(&l.setup, l.worker, NULL);
+    CHECK(verdict.is_pending && verdict.is_too_fast);
+    CHECK_EQUAL(2, t->n_open);
+    ss_promise_cancel(kept->promise); /* it is gathered already */
+    CHECK_EQUAL(2, t->n_open);
+    let(&l.gate, 1, false);
+    wait_for(&l.gate.n_taken, 1);
+    CHECK_EQUAL(2, t->n_open); /* still late */
+    let(&l.gate, 1, false);
+    wait_for(&t->n_ok, 2);
+    CHECK(ask(&l.setup, l.worker, NULL).is_pending);
+    let(&l.gate, 1, true); /* an output refuses: who comes from now on is refused, and who is in is in */
+    wait_for(&t->n_ok, 3);
+    let_go(kept);
+    let(&l.gate, 10, false);
+    CHECK_EQUAL(SS_OK, ss_batch_drain(l.batch, UINT64_MAX));
+    CHECK_EQUAL(4, l.gate.n_taken);
+    tear_down_late(&l);
+    CHECK_EQUAL(0, t->n_open);
+    CHECK_EQUAL(0, t->n_failed + t->n_cancelled);
+}
+
+/* A client that waits for a backend as well is read from meanwhile: that may take minutes. */
+static void test_late_batch_beside_a_backend(void) {
+    late l;
+    set_up_late(&l, true);
+    for (int i = 0; i < 3; i++) {
+        ss_verdict verdict = ask(&l.setup, l.worker, NULL);
+        CHECK(verdict.is_pending && !verdict.is_too_fast);
+    }
+    let(&l.gate, 3, false);
+    CHECK_EQUAL(SS_OK, ss_batch_drain(l.batch, UINT64_MAX));
+    CHECK_EQUAL(3, l.setup.transport.n_open);
+    tear_down_late(&l);
+    CHECK_EQUAL(3, l.setup.transport.n_failed);
+}
+
+/* Where nobody can be told later, the thread waits, for a while. */
+static void test_late_batch_holds_up_who_cannot_wait(void) {
+    late l;
+    set_up_late(&l, false);
+    ss_verdict verdict;
+    for (int i = 0; i < 3; i++) {
+        CHECK_EQUAL(SS_OK, ss_consumer_push(l.batch, l.worker, l.setup.request.data, l.setup.request.length, &verdict));
+    }
+    let(&l.gate, 3, false);
+    tear_down_late(&l);
+    CHECK_EQUAL(3, l.gate.n_taken);
+}
+
 int main(void) {
     test_every_request_is_answered_once();
     test_answers_outlive_the_receiver();
@@ -525,5 +666,8 @@ int main(void) {
     test_waiting_requests_are_bounded();
     test_nothing_is_lost_or_doubled_under_stress();
     test_queue_goes_while_clients_go();
+    test_late_batch_parks_its_clients();
+    test_late_batch_beside_a_backend();
+    test_late_batch_holds_up_who_cannot_wait();
     return check_finish();
 }
