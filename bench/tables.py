@@ -71,14 +71,14 @@ def rich(table: Table) -> RichTable:
     return shown
 
 
-def summary(run: Run, scenarios: dict[str, Scenario]) -> str:
-    """Return the whole run in Markdown."""
+def summary(run: Run, scenarios: dict[str, Scenario], more: Sequence[Table] = ()) -> str:
+    """Return the whole run in Markdown, with more tables before those of what was measured."""
     facts = [f"- {name}: {version}" for name, version in run.systems.items()]
     machine = ", ".join(f"{name} {value}" for name, value in run.machine.items())
     rounds = f"{run.rounds} rounds A B B A" + (", a quick run" if run.quick else "")
     lines = [f"# Measured on {run.date}", "", f"- machine: {machine}", f"- requests: {run.bodies}"]
     lines += [f"- {rounds}", *facts, ""]
-    lines += [markdown(table) for table in tables(run, scenarios)]
+    lines += [markdown(table) for table in (*more, *tables(run, scenarios)) if table.rows]
     return "\n".join(lines)
 
 
@@ -134,10 +134,13 @@ def _has_case(figure: Figure) -> bool:
 
 def _exact(run: Run) -> Table:
     rows = []
+    costs = {figure.scenario: figure for figure in run.find("packed_cpu")}
     for kind in ("instructions", "packed"):
         for figure in run.find(kind):
             value = f"{number(figure.value)} {KINDS[kind].unit}"
-            rows.append((figure.scenario, value, figure.note))
+            cost = costs.get(figure.scenario)
+            notes = [figure.note, f"{number(cost.value)} us of CPU a span" if cost else ""]
+            rows.append((figure.scenario, value, ", ".join(filter(None, notes))))
     return Table("What repeats exactly", ("", "measured", ""), tuple(rows))
 
 
@@ -158,12 +161,13 @@ def _by_system(run: Run, title: str, kinds: Sequence[str]) -> Table:
 
 
 def _processes(run: Run) -> Table:
-    return _by_system(run, "The process", ("start", "start_cpu", "idle_rss", "peak_rss"))
+    return _by_system(run, "The process", ("start", "start_cpu", "idle_rss", "idle_cpu", "peak_rss"))
 
 
 def _latencies(run: Run) -> Table:
     title = "From when a request is due to its acknowledgement"
-    return _by_system(run, title, ("latency_p50", "latency_p99", "latency_p99_9"))
+    kinds = ("latency_p50", "latency_p99", "latency_p99_9", "added_p50", "added_p99")
+    return _by_system(run, title, kinds)
 
 
 def _overload(run: Run) -> Table:
