@@ -272,7 +272,8 @@ def _latency(run: Run, _scenarios: dict[str, Scenario]) -> Canvas | None:
             _draw_percentiles(axis, place, figures)
         axis.set_yticks(range(len(rows)), [_label(figures[0].system) for figures in rows])
         axis.set(xscale="log", ylim=(len(rows) - 0.4, -0.9))
-        axis.set_title(rows[0][0].case, fontsize=10.5)
+        of_what = "" if rows[0][0].load is None else " of what each can do"
+        axis.set_title(f"{rows[0][0].case}{of_what}", fontsize=10.5)
         axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _micro(value)))
         axis.tick_params(axis="y", length=0)
         axis.margins(x=0.1)

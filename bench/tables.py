@@ -50,7 +50,8 @@ def spread(figure: Figure) -> str:
 
 def markdown(table: Table) -> str:
     """Return a table in Markdown."""
-    lines = [f"### {table.title}", "", _row(table.head), _row(["---", *["---:"] * (len(table.head) - 1)])]
+    rule = ["---:" if is_number else "---" for is_number in _number_columns(table)]
+    lines = [f"### {table.title}", "", _row(table.head), _row(rule)]
     lines += [_row(row) for row in table.rows]
     if table.notes:
         lines += ["", *(f"- {note}" for note in table.notes)]
@@ -62,8 +63,8 @@ def rich(table: Table) -> RichTable:
     from rich.table import Table as RichTable
 
     shown = RichTable(title=table.title, title_justify="left", title_style="bold", caption_justify="left")
-    for number_of_column, heading in enumerate(table.head):
-        shown.add_column(heading, justify="right" if number_of_column else "left")
+    for heading, is_number in zip(table.head, _number_columns(table), strict=True):
+        shown.add_column(heading, justify="right" if is_number else "left")
     for row in table.rows:
         shown.add_row(*row)
     if table.notes:
@@ -80,6 +81,15 @@ def summary(run: Run, scenarios: dict[str, Scenario], more: Sequence[Table] = ()
     lines += [f"- {rounds}", *facts, ""]
     lines += [markdown(table) for table in (*more, *tables(run, scenarios)) if table.rows]
     return "\n".join(lines)
+
+
+def _number_columns(table: Table) -> list[bool]:
+    """Return which columns are shown to the right: those after the first whose cells all begin like a number."""
+    columns = [[row[place] for row in table.rows] for place in range(len(table.head))]
+    return [
+        place > 0 and all(cell[:1].isdigit() or cell[:1] == "-" for cell in cells)
+        for place, cells in enumerate(columns)
+    ]
 
 
 def _row(cells: Sequence[str]) -> str:
@@ -108,7 +118,12 @@ def _of_scenario(run: Run, name: str, scenario: Scenario | None) -> Iterator[Tab
     notes += [f"{system}: {why}" for system, why in (scenario.cannot if scenario else {}).items()]
     alone = [figure for figure in figures if figure.items is None and figure.kind in {"cpu", "wire"}]
     notes += [f"{f.system} on the same batches alone: {number(f.value)} {KINDS[f.kind].unit}" for f in alone]
-    flagged = {f"{figure.system}, {figure.case}: {flag}" for figure in costs for flag in figure.flags}
+    flagged = {
+        f"{figure.system}, {figure.case}: {text}"
+        for figure in costs
+        for text in (*figure.flags, figure.note)
+        if text
+    }
     heads = (f"us of CPU a {unit}", *systems, f"{unit}s a CPU-s, {OURS}")
     yield Table(title, heads, tuple(rows), tuple(notes + sorted(flagged)))
     yield _others(title, figures)

@@ -16,8 +16,8 @@ _USUAL = {"system": OURS, "bodies": None}
 _CASE = {"streams": 1, "connections": 4}  # of a target with a number of items
 _BOUNDS = frozenset({"kind", "ship", "goal"})
 _NOTES = (
-    "ship: what the project promises; goal: what it would like. Both are for the machine that they were set on: beside "
-    "them stands what this one does.",
+    "ship: what the project promises; goal: what it would like. Absolute ones were set on another machine: what counts "
+    "is the ratio to the peers and yardsticks of the same run.",
 )
 
 
@@ -36,8 +36,7 @@ class Target(NamedTuple):
     @property
     def title(self) -> str:
         """What it is of, in words."""
-        beside = f" of {self.figure.system}" if self.figure.system != OURS else ""
-        what = f"{KINDS[self.figure.kind].title}{beside}"
+        what = KINDS[self.figure.kind].title.replace("its ", f"{self.figure.system}'s ")
         return ", ".join(filter(None, (what, self.figure.scenario, self.figure.case)))
 
     @property
@@ -99,7 +98,7 @@ def missed_table(run: Run, folder: str) -> Table:
             (
                 target.title,
                 target.measured,
-                f"{number(target.ship)}, by {target.factor:.2f} x",
+                f"{number(target.ship)}, by {target.factor:.3f} x",
                 _costs(target.figure, profile) if profile else "no profile was taken",
                 f"[{file}]({folder}{file})" if folder and profile else file,
             )

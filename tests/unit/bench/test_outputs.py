@@ -93,7 +93,7 @@ def test_profiles_go_where_the_run_goes(tmp_path: Path) -> None:
     assert 0 == main(["--from", str(tmp_path / "run.json"), "--out", str(out)])
     assert "all of it" == (out / "profiles" / profile.file).read_text()
     summary = (out / "summary.md").read_text(encoding="utf-8")
-    row = "| idle RSS, sidecar | 20 MB | 16, by 1.25 x | 9 MB heap; 5 MB x |"
+    row = "| idle RSS, sidecar | 20 MB | 16, by 1.250 x | 9 MB heap; 5 MB x |"
     assert f"{row} [sidecar_memory.txt](profiles/sidecar_memory.txt) |" in summary
     assert (profile,) == Run.read(out / "results.json").profiles
 

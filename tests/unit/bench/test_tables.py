@@ -77,9 +77,9 @@ def test_a_missed_target_says_by_how_much_and_what_it_goes_into() -> None:
     profile = Profile(of=speed.label, file="f.txt", how="perf", top=("40% kernel: sendto", "20% libzstd"))
     run = dataclasses.replace(runs.run(memory, speed), profiles=(profile,))
     first, second = targets.missed_table(run, "profiles/").rows
-    assert ("500,000 items/CPU-s", "3,500,000, by 7.00 x") == first[1:3]
+    assert ("500,000 items/CPU-s", "3,500,000, by 7.000 x") == first[1:3]
     assert ("40% kernel: sendto (0.8 us); 20% libzstd (0.4 us)", "[f.txt](profiles/f.txt)") == first[3:]
-    assert ("idle RSS, sidecar", "17.6 MB", "16, by 1.10 x", "no profile was taken", "-") == second
+    assert ("idle RSS, sidecar", "17.6 MB", "16, by 1.100 x", "no profile was taken", "-") == second
 
 
 def test_targets_of_other_bodies_are_not_mixed_up() -> None:
