@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 
 from bench import compare, profiling, readme, scenarios, suite, tables, targets
-from bench.figures import Run
+from bench.figures import Profile, Run
 from bench.processes import ROOT
 from bench.suite import PARTS, Choice, Outcome
 from bench.systems import find_all as find_systems
@@ -123,7 +123,11 @@ def _measure(
         figures = [] if outcome.failed else profiling.wanted(outcome.run, profiled)
         with _progress(len(figures)) as say:
             place = place._replace(say=say)
-            profiles = profiling.take(figures, known, place, out / _PROFILES)
+            profiles: list[Profile] = []
+            try:
+                profiles += profiling.take(figures, known, place, out / _PROFILES)
+            except KeyboardInterrupt:
+                outcome = outcome._replace(failed=("interrupted: not all profiles were taken",))
         return outcome._replace(run=dataclasses.replace(outcome.run, profiles=tuple(profiles)))
 
 

@@ -59,8 +59,9 @@ def measure(scenario: Scenario, place: Place) -> Iterator[Figure]:
         if place.has(YARDSTICK):
             servers.append(stack.enter_context(place.start(YARDSTICK, scenario, sink.port)))
         for case in cases:
-            figures += _measure_case(scenario, case, servers, sink, place, checked.wrong)
-    yield from figures
+            for figure in _measure_case(scenario, case, servers, sink, place, checked.wrong):
+                figures.append(figure)
+                yield figure
     yield from _fit_all(figures)
     if scenario.yardsticks:
         yield from _alone(scenario, checked.batches, place.cores, place.rounds)

@@ -122,7 +122,10 @@ def measure_once(
         sink.tell("reset")
     sink_before, began = sink.cpu_seconds() if sink else 0.0, time.monotonic()
     before = cpu_seconds(server.pid)
-    sent = load.send(server.port, duration_s=seconds, rate=rate, seed=seed, retry=True)
+    try:
+        sent = load.send(server.port, duration_s=seconds, rate=rate, seed=seed, retry=True)
+    except RuntimeError as error:
+        raise RuntimeError(f"{server.name} cannot be loaded: {error}{server.process.said()}") from error
     sink_share = (sink.cpu_seconds() - sink_before) / (time.monotonic() - began) if sink else 0.0
     received = sink.settle(sent.total_ok_items if is_exact else None) if sink else Received.nothing()
     cpu = cpu_seconds(server.pid) - before

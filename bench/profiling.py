@@ -7,7 +7,7 @@ import re
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -52,13 +52,12 @@ def wanted(run: Run, names: Sequence[str]) -> list[Figure]:
 
 def take(
     figures: Sequence[Figure], scenarios: dict[str, Scenario], place: Place, folder: Path
-) -> list[Profile]:
-    """Write a profile for each figure into a folder, and return them; figures of one load share one.
+) -> Iterator[Profile]:
+    """Write a profile for each figure into a folder, and yield it; figures of one load share one.
 
     What cannot be had here is said in its place.
     """
     taken: dict[str, Profile] = {}
-    profiles = []
     for figure in figures:
         witness = _WITNESSES.get(figure.kind)
         if witness is None:
@@ -67,8 +66,7 @@ def take(
         if name not in taken:
             place.say(f"profile: {name}")
             taken[name] = _take(figure, witness, scenarios, place, folder / f"{name}.txt")
-        profiles.append(dataclasses.replace(taken[name], of=figure.label))
-    return profiles
+        yield dataclasses.replace(taken[name], of=figure.label)
 
 
 def _take(
