@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from bench import bodies, correctness, recut
@@ -14,7 +14,7 @@ from bench.processes import Cores
 from bench.scenarios import Case, Scenario
 from bench.statistics import fit, paired_ratios
 from bench.systems import YARDSTICK, Server
-from bench.tools import BUSY_SHARE, Sink, read_record
+from bench.tools import BUSY_SHARE, Sent, Sink, read_record
 from bench.yardsticks import compress_alone, copy_alone
 
 _WARM_UP = 0.5  # of a measurement's time
@@ -110,7 +110,7 @@ def _measure_case(
     )
     rates: dict[str, float] = {}  # of systems that take what the load generator can send
 
-    def once(server: Server, seconds: float, seed: int) -> Once:
+    def once(server: Server, seconds: float, seed: int, rate: float | None) -> Once:
         sends = server.name != YARDSTICK
         return measure_once(
             server,
@@ -118,24 +118,38 @@ def _measure_case(
             sink if sends else None,
             seconds=seconds,
             seed=seed,
-            rate=rates.get(server.name),
+            rate=rate,
             is_exact=sends and scenario.expect == "all" and server.name not in wrong,
         )
 
     for server in servers:
-        for _ in range(
-            _PACING_TRIES
-        ):  # paced requests cost the load generator more than those upon an answer
-            sent = once(server, place.load_s * _WARM_UP, seed=0).sent
-            if sent.busy_share <= _MOST_BUSY:
-                break
-            rates[server.name] = sent.items / sent.seconds * _MOST_BUSY / sent.busy_share
+
+        def warm_up(rate: float | None, server: Server = server) -> Sent:
+            return once(server, place.load_s * _WARM_UP, seed=0, rate=rate).sent
+
+        if (rate := _bearable_rate(warm_up)) is not None:
+            rates[server.name] = rate
     runs: dict[str, list[Once]] = defaultdict(list)
     for number in range(1, place.rounds + 1):
         place.say(f"{scenario.title}: {case.items:,} items a request, round {number} of {place.rounds}")
         for server in (*servers, *reversed(servers)):  # A B B A: what drifts evenly burdens all alike
-            runs[server.name].append(once(server, place.load_s, seed=number))
+            runs[server.name].append(once(server, place.load_s, number, rates.get(server.name)))
     yield from _figures(scenario, case, runs, rates, wrong)
+
+
+def _bearable_rate(send: Callable[[float | None], Sent]) -> float | None:
+    """Return the items a second at which the load generator is not what limits the result, by trying.
+
+    None where the next request can be sent upon each answer, or where no rate helps: small requests that are sent at
+    their times cost it more than those upon answers, since it sleeps before each.
+    """
+    rate = None
+    for _ in range(_PACING_TRIES):
+        sent = send(rate)
+        if sent.busy_share <= _MOST_BUSY:
+            return rate
+        rate = sent.items / sent.seconds * _MOST_BUSY / sent.busy_share
+    return None
 
 
 def _figures(
