@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from collector.config import syntax
 from collector.config.sources import SourceError, Text
-from collector.errors import Problem
+from collector.errors import InvalidYAML, Problem
 from collector.lean import Any, NamedTuple
 
 MAX_DEPTH = 150
@@ -165,7 +165,7 @@ class Expander:
             return ""
         try:
             value = syntax.parse(text).value
-        except syntax.InvalidYAML:
+        except InvalidYAML:
             value = text
         if isinstance(value, str):
             return self._value(text, found, depth + 1)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 
 from collector.config import syntax
 from collector.config.merge import merge
-from collector.errors import CollectorError, ConfigError, Problem, reason_of
+from collector.errors import CollectorError, ConfigError, InvalidYAML, Problem, reason_of
 from collector.lean import Any, NamedTuple
 
 SCHEMES = ("env", "file", "http", "https", "yaml")
@@ -158,7 +158,7 @@ def read_set(text: str) -> Layer:
 def _layer(text: str, place: Callable[[int], str]) -> Layer:
     try:
         parsed = syntax.parse(text)
-    except syntax.InvalidYAML as error:
+    except InvalidYAML as error:
         raise ConfigError([Problem(place(error.line), error.message)]) from error
     if parsed.value is None:
         return Layer({}, {})
