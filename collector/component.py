@@ -19,7 +19,7 @@ from collector.ids import ComponentID, Signal
 from collector.lean import TYPE_CHECKING, Any, NamedTuple, Protocol, record
 
 if TYPE_CHECKING:
-    import socket
+    import _socket
 
     from collector.native.ops import Op
     from collector.native.pipeline import Consumer
@@ -58,8 +58,8 @@ class Loop(Protocol):
 class Listeners(Protocol):
     """Listening sockets that outlive a reload: the next instance of a component is given the same ones."""
 
-    def get(self, transport: str, endpoint: str) -> socket.socket:
-        """Return a bound, listening socket for the caller to dup; `tcp` or `unix`, `host:port` or a path.
+    def get(self, transport: str, endpoint: str) -> _socket.socket:
+        """Return a bound, listening socket, to dup its descriptor; `tcp` or `unix`, `host:port` or a path.
 
         The service closes it with the last instance that got it; a component only reads it.
 
@@ -67,7 +67,7 @@ class Listeners(Protocol):
             StartError: it cannot be bound.
         """
 
-    def reserve(self, transport: str, endpoint: str) -> socket.socket:
+    def reserve(self, transport: str, endpoint: str) -> _socket.socket:
         """Return a socket that is bound but does not listen, for a server that opens its own beside it.
 
         Raises:

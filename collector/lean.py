@@ -13,6 +13,7 @@ from _collections import _tuplegetter  # type: ignore[import-not-found]
 TYPE_CHECKING = False  # type checkers take this name for True
 
 if TYPE_CHECKING:
+    import signal as signal
     from collections.abc import Callable, Mapping
     from typing import Any as Any
     from typing import NamedTuple as NamedTuple
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 else:
+    import _signal as signal  # noqa: F401 without the enums that signal makes of all numbers
+
     Protocol = object
     NoReturn = Self = TextIO = None  # for annotations, which stay texts
 
@@ -82,6 +85,21 @@ else:
             return dict(zip(self._fields, self, strict=True))
 
     NamedTuple = _NamedTupleType("NamedTuple", (), {})
+
+
+class suppress:  # noqa: N801 the name that contextlib has for it
+    """`contextlib.suppress`: the block ends where one of some kinds of exception is raised."""
+
+    __slots__ = ("_kinds",)
+
+    def __init__(self, *kinds: type[BaseException]) -> None:
+        self._kinds = kinds
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, _error: object, _traceback: object) -> bool:
+        return kind is not None and issubclass(kind, self._kinds)
 
 
 class Missing:

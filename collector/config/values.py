@@ -12,7 +12,7 @@ from collector.config.fields import Duration
 from collector.lean import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    import socket
+    import _socket
 
 _UNITS_NS = {
     "ns": 1,
@@ -100,7 +100,7 @@ def split_address(text: str) -> tuple[str, int]:
     return host, int(port)
 
 
-def format_address(listener: socket.socket) -> str:
+def format_address(listener: _socket.socket) -> str:
     """Return the address that listener is bound to, as one would write it in an endpoint."""
     name = listener.getsockname()
     if not isinstance(name, tuple):

@@ -11,7 +11,6 @@ Source: OpenTelemetry Collector, exporterhelper: queue sender, obsreport sender.
 
 from __future__ import annotations
 
-import contextlib
 import enum
 import math
 import threading
@@ -23,7 +22,7 @@ from collector.errors import ConsumeError, RetryableError
 from collector.exporterhelper.request import Request, Send, Sent
 from collector.exporterhelper.retry import RetryConfig, RetrySender
 from collector.exporterhelper.timeout import attempt_limit_s
-from collector.lean import Any, NamedTuple
+from collector.lean import Any, NamedTuple, suppress
 from collector.native.pipeline import Queue, QueueItem, Verdict
 from collector.telemetry.instruments import Instrument, Sample
 
@@ -296,7 +295,7 @@ class QueueSender:
             n_threads = len(self._threads)
             in_flight = int(self.consumer.stats().in_flight_requests)
             if n_threads < self._config.num_consumers and in_flight >= n_threads:
-                with contextlib.suppress(RuntimeError):  # no more threads to be had: those here do without
+                with suppress(RuntimeError):  # no more threads to be had: those here do without
                     self._add_thread()
 
     def _deliver(self, taken: Taken) -> None:

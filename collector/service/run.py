@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import gc
 import os
-import signal
 import sys
 import threading
 import time
@@ -17,7 +16,7 @@ from collections.abc import Callable
 
 from collector import __version__
 from collector.errors import CollectorError, ConfigError, StartError
-from collector.lean import TYPE_CHECKING
+from collector.lean import TYPE_CHECKING, signal
 from collector.native.runtime import Runtime
 from collector.service.build import Host
 from collector.service.identity import attributes, make_instance_id

@@ -115,6 +115,16 @@ class TestRecord:
         assert lean.replace(base, needed=2) == Base(needed=2) != base
 
 
+def test_suppress_ends_the_block_at_its_kinds_only() -> None:
+    """As contextlib's: a subclass counts, another kind goes on, no exception is no matter."""
+    with lean.suppress(OSError, ValueError):
+        raise FileNotFoundError
+    with lean.suppress(OSError):
+        pass
+    with pytest.raises(KeyError), lean.suppress(OSError, ValueError):
+        raise KeyError
+
+
 def test_the_start_path_loads_none_of_what_it_stands_in_for() -> None:
     """A collector that is about to serve has neither typing nor dataclasses nor inspect."""
     program = (
