@@ -15,6 +15,7 @@ TYPE_CHECKING = False  # type checkers take this name for True
 if TYPE_CHECKING:
     import signal as signal
     from collections.abc import Callable, Mapping
+    from re import Pattern
     from typing import Any as Any
     from typing import NamedTuple as NamedTuple
     from typing import NoReturn as NoReturn
@@ -85,6 +86,21 @@ else:
             return dict(zip(self._fields, self, strict=True))
 
     NamedTuple = _NamedTupleType("NamedTuple", (), {})
+
+
+class _Pattern:
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __getattr__(self, name: str) -> Any:
+        import re
+
+        return getattr(re.compile(self._text), name)  # re keeps what it has compiled
+
+
+def pattern(text: str) -> Pattern[str]:
+    """Return a regular expression that is compiled when it is first used: without one `re` is not even imported."""
+    return _Pattern(text)  # type: ignore[return-value]
 
 
 class suppress:  # noqa: N801 the name that contextlib has for it

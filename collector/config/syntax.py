@@ -8,7 +8,6 @@ anchors may multiply.
 from __future__ import annotations
 
 import math
-import re
 
 from collector.errors import InvalidYAML
 from collector.lean import Any, NamedTuple
@@ -26,11 +25,9 @@ _WORDS: dict[str, Any] = {
     **dict.fromkeys((".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF"), math.inf),
     **dict.fromkeys(("-.inf", "-.Inf", "-.INF"), -math.inf),
 }
-_INT = re.compile(
-    r"(?P<sign>[-+]?)(?:0[xX](?P<hex>[0-9a-fA-F]+)|0[oO]?(?P<oct>[0-7]+)|0[bB](?P<bin>[01]+)|(?P<dec>0|[1-9][0-9]*))\Z"
-)
-_BASES = {"hex": 16, "oct": 8, "bin": 2, "dec": 10}
-_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?\Z")
+_PREFIXES = {"0x": 16, "0o": 8, "0b": 2}
+_DIGITS = {2: "01", 8: "01234567", 10: "0123456789", 16: "0123456789abcdefABCDEF"}
+_IN_FLOATS = "0123456789+-.eE"
 _MAX_INT_LENGTH = 70
 _TAG = "tag:yaml.org,2002:"
 _TAG_TYPES: dict[str, Any] = {
@@ -187,12 +184,30 @@ def resolve(text: str) -> Any:
     if text[0] not in "+-.0123456789":
         return text
     plain = text.replace("_", "")
-    whole = _INT.match(plain) if len(plain) <= _MAX_INT_LENGTH else None
-    if whole is not None:
-        base = str(whole.lastgroup)
-        value = int(whole["sign"] + whole[base], _BASES[base])
-        if -(2**63) <= value < 2**64:
-            return value
-    if _FLOAT.match(plain) and math.isfinite(number := float(plain)):
-        return number
-    return text
+    value = _int(plain) if len(plain) <= _MAX_INT_LENGTH else None
+    if value is not None and -(2**63) <= value < 2**64:
+        return value
+    number = _float(plain)
+    return text if number is None else number
+
+
+def _int(text: str) -> int | None:
+    digits = text[1:] if text[:1] in ("+", "-") else text
+    base = _PREFIXES.get(digits[:2].lower(), 0)
+    if base:
+        digits = digits[2:]
+    else:
+        base = 8 if digits[:1] == "0" and len(digits) > 1 else 10
+    if not digits or digits.strip(_DIGITS[base]):  # int takes more than digits
+        return None
+    return -int(digits, base) if text[0] == "-" else int(digits, base)
+
+
+def _float(text: str) -> float | None:
+    if text.strip(_IN_FLOATS):  # float takes more: `nan` and `infinity`, spaces, digits of all the world
+        return None
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
