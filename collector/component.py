@@ -11,12 +11,11 @@ receivers last; shutdown goes the other way and drains within its deadline.
 
 from __future__ import annotations
 
-import enum
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from collector.ids import ComponentID, Signal
-from collector.lean import TYPE_CHECKING, Any, NamedTuple, Protocol, record
+from collector.lean import TYPE_CHECKING, Any, NamedTuple, Protocol, StrEnum, record
 
 if TYPE_CHECKING:
     import _socket
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from collector.telemetry.logs import Log
 
 
-class Stability(enum.StrEnum):
+class Stability(StrEnum):
     """The Collector's stability levels."""
 
     DEVELOPMENT = "Development"

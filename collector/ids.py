@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import enum
-
 from collector.errors import CollectorError
-from collector.lean import NamedTuple
+from collector.lean import Enum, NamedTuple
 
 _TYPE_MAX = 63
 _NAME_MAX = 1024
 _ASCII_SYMBOLS = "$+<=>^`|~"
 
 
-class Signal(enum.Enum):
+class Signal(Enum):
     """What flows: the value is the word used in YAML; number is the C enum's."""
 
     TRACES = "traces"
@@ -46,7 +44,7 @@ class Pem(NamedTuple):
     key: str
 
 
-class Kind(enum.Enum):
+class Kind(Enum):
     """The five kinds of component; the value is the section in YAML and the folder here."""
 
     RECEIVER = "receivers"

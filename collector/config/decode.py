@@ -7,9 +7,7 @@ as `${env:ID}` gave the value. Null means the default. A field that Python canno
 
 from __future__ import annotations
 
-import enum
 import math
-import types
 from collections.abc import Callable, Iterator
 
 from collector.config.expand import UNKNOWN, Expanded, plain
@@ -17,7 +15,7 @@ from collector.config.fields import Duration, Option, Reference, Secret
 from collector.config.syntax import join, resolve
 from collector.config.values import format_duration, nearest, parse_duration
 from collector.errors import ConfigError, Problem
-from collector.lean import MISSING, Any, Field, TypeVar, fields, is_any, is_record
+from collector.lean import MISSING, Any, Field, StrEnum, TypeVar, fields, is_any, is_record, is_text_enum
 
 ConfigT = TypeVar("ConfigT")
 
@@ -25,6 +23,7 @@ _FAILED: Any = object()
 _NO_OPTION = Option(doc="")
 _MAX_SHOWN = 60
 _INT64_MAX = 2**63 - 1
+_UnionType: Any = type(int | str)
 
 
 class Key:
@@ -53,8 +52,8 @@ def keys_of(config_class: type[Any]) -> dict[str, Key]:
 
 def split_optional(annotation: Any) -> tuple[Any, bool]:
     """Return X and True for `X | None`, else annotation and False."""
-    if isinstance(annotation, types.UnionType):
-        inner = [part for part in annotation.__args__ if part is not types.NoneType]
+    if isinstance(annotation, _UnionType):
+        inner = [part for part in annotation.__args__ if part is not type(None)]
         if len(inner) == 1:
             return inner[0], True
     return annotation, False
@@ -170,7 +169,7 @@ class _Decoder:
             return self._float(option, value, path)
         if annotation is Duration:
             return self._duration(option, value, path)
-        if isinstance(annotation, type) and issubclass(annotation, enum.StrEnum):
+        if is_text_enum(annotation):
             return self._enum(annotation, option, value, path)
         raise TypeError(f"{path}: {annotation!r} cannot be the type of a configuration field")
 
@@ -218,7 +217,7 @@ class _Decoder:
             return self._choice(option, option.choices, value, path)
         return annotation(value)
 
-    def _enum(self, annotation: type[enum.StrEnum], option: Option, value: Any, path: str) -> Any:
+    def _enum(self, annotation: type[StrEnum], option: Option, value: Any, path: str) -> Any:
         choice = self._choice(option, [str(member) for member in annotation], value, path)
         return choice if choice is _FAILED else annotation(choice)
 

@@ -11,7 +11,6 @@ Source: OpenTelemetry Collector, exporterhelper: queue sender, obsreport sender.
 
 from __future__ import annotations
 
-import enum
 import math
 import threading
 from collections.abc import Callable, Iterator
@@ -22,7 +21,7 @@ from collector.errors import ConsumeError, RetryableError
 from collector.exporterhelper.request import Request, Send, Sent
 from collector.exporterhelper.retry import RetryConfig, RetrySender
 from collector.exporterhelper.timeout import attempt_limit_s
-from collector.lean import Any, NamedTuple, suppress
+from collector.lean import Any, NamedTuple, StrEnum, suppress
 from collector.native.pipeline import Queue, QueueItem, Verdict
 from collector.telemetry.instruments import Instrument, Sample
 
@@ -33,7 +32,7 @@ _OVERFLOW_PERIOD_S = 10.0
 _GRACE_S = 0.5  # after the deadline, for threads whose attempt has just been cut off
 
 
-class Sizer(enum.StrEnum):
+class Sizer(StrEnum):
     """The unit of queue_size."""
 
     REQUESTS = "requests"

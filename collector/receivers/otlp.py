@@ -6,7 +6,6 @@ says what it shall serve and where requests go.
 
 from __future__ import annotations
 
-import enum
 import os
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -17,7 +16,7 @@ from collector.config.http import HttpServer
 from collector.config.tls import CertificateWatch
 from collector.errors import StartError, TLSFailure
 from collector.ids import Signal
-from collector.lean import TYPE_CHECKING, NamedTuple, pattern
+from collector.lean import TYPE_CHECKING, NamedTuple, StrEnum, pattern
 from collector.native.library import has_net, lib
 from collector.native.pipeline import Consumer
 from collector.native.pipeline import Receiver as NativeReceiver
@@ -45,14 +44,14 @@ _BAD_ESCAPE = pattern(r"(?s)%(?![0-9a-fA-F]{2}).{0,2}")
 _ESCAPE = pattern(r"%([0-9a-fA-F]{2})")
 
 
-class TransportName(enum.StrEnum):
+class TransportName(StrEnum):
     """Who moves the bytes."""
 
     NATIVE = "native"
     GRPCIO = "grpcio"
 
 
-class InvalidItems(enum.StrEnum):
+class InvalidItems(StrEnum):
     """What items that are not valid OTLP cost."""
 
     REJECT_ITEM = "reject_item"

@@ -6,14 +6,13 @@ little, so that a logger of the standard library can stand behind `Log` too, as 
 
 from __future__ import annotations
 
-import enum
 import os
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from collector.lean import Any, Protocol, TextIO, suppress
+from collector.lean import Any, Protocol, StrEnum, TextIO, suppress
 
 _DEBUG, _INFO, _WARNING, _ERROR, _FATAL = 10, 20, 30, 40, 50  # as in logging
 _LEVELS = {_DEBUG: "debug", _INFO: "info", _WARNING: "warn", _ERROR: "error", _FATAL: "fatal"}
@@ -74,7 +73,7 @@ class Log:
             self._logger.log(level, event, extra={"fields": {**self._fields, **fields}})
 
 
-class Encoding(enum.StrEnum):
+class Encoding(StrEnum):
     """How a log line is written: as the Collector's two encodings, without the caller."""
 
     CONSOLE = "console"
