@@ -112,6 +112,38 @@ typedef struct ss_worker ss_worker;
 ss_worker *ss_worker_new(ss_runtime *runtime);
 void ss_worker_free(ss_worker *worker);
 
+/* ------------------------------------------------------------------ config: YAML */
+
+typedef enum ss_yaml_kind {
+    SS_YAML_OTHER = 0, /* the beginning of the stream, the end of a document */
+    SS_YAML_DOCUMENT,  /* begins */
+    SS_YAML_SCALAR,
+    SS_YAML_SEQUENCE, /* begins */
+    SS_YAML_MAPPING,  /* begins */
+    SS_YAML_END,      /* of the innermost sequence or mapping */
+    SS_YAML_ALIAS,
+    SS_YAML_STREAM_END
+} ss_yaml_kind;
+
+/* Texts are UTF-8, NULL where there is none, and valid until the next call. */
+typedef struct ss_yaml_event {
+    ss_yaml_kind kind;
+    bool is_plain;      /* a scalar without quotes and tag: its type is that which it looks like */
+    uint64_t line;      /* where it begins, from 1; of a fault, where it is */
+    uint64_t begin;     /* of a fault: the line where what was being read begins; 0: it is a character */
+    const char *anchor; /* defined here; of an alias, referred to */
+    const char *tag;    /* of a scalar */
+    const char *value;  /* of a scalar; may hold zero bytes */
+    size_t length;      /* of value */
+} ss_yaml_event;
+
+/* Reads a YAML text event by event. One thread at a time. */
+typedef struct ss_yaml ss_yaml;
+ss_yaml *ss_yaml_new(const uint8_t *text, size_t length); /* borrows text, UTF-8; NULL: no memory */
+void ss_yaml_free(ss_yaml *yaml);
+/* SS_ERR_MALFORMED: error has the reason and, in characters, the offset; in bytes where a character is the fault. */
+ss_status ss_yaml_next(ss_yaml *yaml, ss_yaml_event *event, ss_error *error);
+
 /* ------------------------------------------------------------------ otlp: scan, table, emit */
 
 /* Bits of ss_table.marks, found by the scan. */
