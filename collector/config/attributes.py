@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from collector.config.fields import option, section
+from collector.config.headers import is_header_name
 from collector.ids import Signal
 from collector.lean import Any
 from collector.native import attributes as native
 from collector.native import pattern as patterns
 from collector.native.attributes import ConvertedType, Verb
+from collector.native.library import lib
 
 _SETTERS = (Verb.INSERT, Verb.UPDATE, Verb.UPSERT)
 _METADATA = "metadata."
@@ -64,10 +66,10 @@ class Action:
 
     @property
     def metadata_name(self) -> str:
-        """The header that the action reads, in lower case; empty for none."""
-        return (
-            "" if self.from_context.startswith(_AUTH) else self.from_context.removeprefix(_METADATA).lower()
-        )
+        """The header that the action reads, in lower case; empty where there can be none."""
+        name = self.from_context.removeprefix(_METADATA).lower()
+        is_name = is_header_name(name.removeprefix(":")) and len(name) <= lib.SS_METADATA_NAME_MAX
+        return name if is_name and not self.from_context.startswith(_AUTH) else ""
 
 
 @section
@@ -331,6 +333,9 @@ def _texts_problems(properties: MatchProperties, texts: Sequence[str]) -> _Probl
             fault = patterns.check(text).fault
             if fault:
                 yield f"::{index}", f"error parsing regexp {text!r}: {fault}"
+        cache = properties.regexp
+        if texts and cache is not None and cache.cacheenabled and cache.cachemaxnumentries < 0:
+            yield "", "must provide a positive size"
 
 
 def _conditions_problems(properties: MatchProperties, conditions: Sequence[Attribute]) -> _Problems:
@@ -367,10 +372,10 @@ def native_actions(actions: Sequence[Action]) -> list[native.Action]:
             verb=Verb(action.action.lower()),
             key=action.key,
             pattern=action.pattern,
-            value=action.value,
+            value=_wrapped(action.value),
             from_metadata=action.metadata_name,
             from_attribute=action.from_attribute,
-            otherwise=action.default_value,
+            otherwise=_wrapped(action.default_value),
             converted_type=ConvertedType(action.converted_type or ConvertedType.STRING),
         )
         for action in actions
@@ -413,4 +418,13 @@ def _without_copies(texts: Sequence[str]) -> tuple[str, ...]:
 
 
 def _conditions(attributes: Sequence[Attribute]) -> list[native.Condition]:
-    return [native.Condition(attribute.key, attribute.value) for attribute in attributes]
+    return [native.Condition(attribute.key, _wrapped(attribute.value)) for attribute in attributes]
+
+
+def _wrapped(value: Any) -> Any:
+    """Return value with ints of 64 bits and no sign as the Collector takes them: as those with the same bits."""
+    if isinstance(value, dict):
+        return {key: _wrapped(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_wrapped(each) for each in value]
+    return value - 2**64 if type(value) is int and value >= 2**63 else value

@@ -31,10 +31,8 @@ class Config:
     """Keys of `attributes`."""
 
     actions: tuple[Action, ...] = option((), doc="What to do, in order.")
-    include: MatchProperties | None = option(
-        None, doc="Only items that match are changed.", null_enables=True
-    )
-    exclude: MatchProperties | None = option(None, doc="Items that match are not changed.", null_enables=True)
+    include: MatchProperties | None = option(None, doc="Only items that match are changed.")
+    exclude: MatchProperties | None = option(None, doc="Items that match are not changed.")
 
     @property
     def read_metadata(self) -> tuple[str, ...]:

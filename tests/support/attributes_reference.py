@@ -27,12 +27,12 @@ def process(signal: Signal, request: Any, config: attributes.Config | resource.C
     """Return the request that config makes of request, without resources and scopes that hold no items."""
     result = copy.deepcopy(request)
     if isinstance(config, resource.Config):
-        for container in _containers(result):
-            if any(True for _ in _items_of(container)):
+        for container in containers(result):
+            if any(True for _ in items_of(container)):
                 _apply(container.resource.attributes, config.attributes)
     else:
-        for container in _containers(result):
-            for scope, metric, item in _items_of(container):
+        for container in containers(result):
+            for scope, metric, item in items_of(container):
                 if _is_chosen(signal, config, container, scope, metric, item):
                     _apply(item.attributes, config.actions)
     return without_empty(result)
@@ -47,27 +47,29 @@ def without_empty(request: Any) -> Any:
     ):
         for container in list(getattr(request, field, ())):
             for scope in list(getattr(container, scopes)):
-                if not any(True for _ in _rows_of(scope)):
+                if not any(True for _ in rows_of(scope)):
                     getattr(container, scopes).remove(scope)
             if not getattr(container, scopes):
                 getattr(request, field).remove(container)
     return request
 
 
-def _containers(request: Any) -> Iterator[Any]:
+def containers(request: Any) -> Iterator[Any]:
+    """Yield the resources of a request, with what belongs to them."""
     for field in ("resource_spans", "resource_metrics", "resource_logs"):
         yield from getattr(request, field, ())
 
 
-def _items_of(container: Any) -> Iterator[tuple[Any, Any, Any]]:
+def items_of(container: Any) -> Iterator[tuple[Any, Any, Any]]:
     """Yield (scope, metric or None, item)."""
     for field in ("scope_spans", "scope_metrics", "scope_logs"):
         for scope in getattr(container, field, ()):
-            for metric, item in _rows_of(scope):
+            for metric, item in rows_of(scope):
                 yield scope, metric, item
 
 
-def _rows_of(scope: Any) -> Iterator[tuple[Any, Any]]:
+def rows_of(scope: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield (metric or None, item)."""
     for item in [*getattr(scope, "spans", ()), *getattr(scope, "log_records", ())]:
         yield None, item
     for metric in getattr(scope, "metrics", ()):

@@ -5,12 +5,15 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 
 from collector.component import Settings
 from collector.config.attributes import Action, Attribute, Library, MatchProperties, SeverityNumber
+from collector.config.decode import decode
+from collector.errors import ConfigError
 from collector.ids import ComponentID, Signal
 from collector.native.pipeline import Pipeline, Queue
 from collector.native.runtime import Runtime, Worker
@@ -71,6 +74,151 @@ def left_of(harness: Harness, **values: Any) -> dict[str, Any]:
         pair.key: getattr(pair.value, pair.value.WhichOneof("value") or "string_value")
         for pair in span.attributes
     }
+
+
+# ------------------------------------------------------------------------------------------------ one by one
+
+
+def test_rows_without_the_key_are_left_byte_for_byte() -> None:
+    """Unusual encodings too: what no action finds is not written anew."""
+    body = otlp.traces(otlp.span(attributes={"a": 1})).resource_spans[0].SerializeToString()
+    request = bytes([0x0A, len(body) & 0x7F | 0x80, len(body) >> 7 | 0x80, 0x80, 0]) + body
+    assert request == acting(Action(key="c", action="delete")).run_bytes(request)
+    assert request == acting(Action(pattern="c", action="hash")).run_bytes(request)
+    assert request == Harness(
+        Signal.TRACES, resource.Config(attributes=(Action(key="c", action="delete"),))
+    ).run_bytes(request)
+
+
+def test_one_processor_sees_what_another_has_left() -> None:
+    """In one pipeline, item after item, resource after resource, and the choice of items by their resource."""
+    tag = Action(key="service.name", action="update", value="cart")
+    chosen = MatchProperties(match_type="strict", services=("cart",), attributes=(Attribute(key="b"),))
+    harness = Harness(
+        Signal.TRACES,
+        resource.Config(attributes=(tag,)),
+        attributes.Config(actions=(Action(key="b", action="insert", from_attribute="a"),)),
+        attributes.Config(actions=(Action(key="a", action="delete"),), include=chosen),
+        resource.Config(attributes=(Action(key="copy", action="insert", from_attribute="service.name"),)),
+    )
+    left = harness.run(otlp.traces(otlp.span(attributes={"a": 1})))
+    (container,) = left.resource_spans
+    assert {"b": 1} == {pair.key: pair.value.int_value for pair in next(otlp.items(left)).attributes}
+    names = {pair.key: pair.value.string_value for pair in container.resource.attributes}
+    assert {"service.name": "cart", "copy": "cart"} == names
+
+
+@pytest.mark.parametrize("priority", [0, 1])
+def test_sampler_behind_sees_the_attributes_that_are_left(priority: int) -> None:
+    """sampling.priority that was inserted decides, one that was deleted does not."""
+    inserted = Action(key="sampling.priority", action="insert", value=priority)
+    sampler = probabilistic_sampler.Config(sampling_percentage=50.0 if priority else 100.0)
+    spans = [otlp.span(str(n), trace_id=n.to_bytes(16)) for n in range(1, 101)]
+    request = otlp.traces(*spans)
+    harness = Harness(Signal.TRACES, attributes.Config(actions=(inserted,)), sampler)
+    assert 100 * priority == len(list(otlp.items(harness.run(request))))
+    for span in request.resource_spans[0].scope_spans[0].spans:
+        span.attributes.append(otlp.attribute("sampling.priority", priority))
+    deleted = attributes.Config(actions=(Action(key="sampling.priority", action="delete"),))
+    left = len(list(otlp.items(Harness(Signal.TRACES, deleted, sampler).run(request))))
+    assert 0 < left < 100 if priority else left == 100
+
+
+def test_numbers_without_a_sign_keep_their_bits() -> None:
+    """As in the Collector, whose attributes have a sign."""
+    inserted = Action(key="a", action="insert", value={"n": [2**64 - 1, 2**63 - 1]})
+    (pair,) = next(otlp.items(acting(inserted).run(otlp.traces(otlp.span())))).attributes
+    assert [-1, 2**63 - 1] == [
+        value.int_value for value in pair.value.kvlist_value.values[0].value.array_value.values
+    ]
+
+
+def test_double_of_a_long_text_stays_text() -> None:
+    """128 characters are enough for any number."""
+    convert = Action(key="a", action="convert", converted_type="double")
+    assert {"a": 1.0} == left_of(acting(convert), a="1." + "0" * 126)
+    assert {"a": "1." + "0" * 127} == left_of(acting(convert), a="1." + "0" * 127)
+
+
+def _problems(signal: Signal, config: Config) -> list[tuple[str, str]]:
+    return [*config.problems(), *config.problems_for(signal)]
+
+
+@pytest.mark.parametrize(
+    ("action", "message"),
+    [
+        (
+            {"key": "a"},
+            'error with key "a" (1-th action): error creating AttrProc due to unsupported action ""',
+        ),
+        ({"action": "insert", "value": 1}, 'missing required field "key" at the 1-th action'),
+        ({"key": "a", "action": "extract", "pattern": "(a)"}, "contains at least one unnamed matcher group"),
+        (
+            {"key": "a", "action": "hash", "pattern": "("},
+            'has invalid pattern: "(": missing closing parenthesis',
+        ),
+        ({"key": "a", "action": "insert", "from_context": "client.address"}, "is not supported yet"),
+    ],
+)
+def test_bad_action_is_told_with_its_place(action: dict[str, Any], message: str) -> None:
+    """In the Collector's words, of both processors, under the key of the list."""
+    actions = (Action(key="b", action="delete"), Action(**action))
+    for config, field in (
+        (attributes.Config(actions=actions), "actions"),
+        (resource.Config(attributes=actions), "attributes"),
+    ):
+        ((place, text),) = _problems(Signal.LOGS, config)
+        assert place.startswith(f"{field}::1")
+        assert message in text
+
+
+@pytest.mark.parametrize(
+    ("signal", "properties", "place", "message"),
+    [
+        (Signal.TRACES, {}, "include", 'at least one of "attributes", "libraries",  or "resources" field'),
+        (Signal.LOGS, {"services": ("a",)}, "include", "are not valid for log records"),
+        (Signal.METRICS, {"services": ("a",)}, "include", "are not valid for metrics"),
+        (Signal.TRACES, {"services": ("a",)}, "include::services", "unrecognized match_type: ''"),
+        (
+            Signal.TRACES,
+            {"match_type": "regexp", "span_names": ("a", "[")},
+            "include::span_names::1",
+            "error creating span name filters: error parsing regexp '['",
+        ),
+        (
+            Signal.LOGS,
+            {"match_type": "regexp", "resources": (Attribute(key="a", value=1.5),)},
+            "include::resources::0",
+            'match_type=regexp for "a" only supports Str, but found Double',
+        ),
+    ],
+)
+def test_bad_choice_is_told_with_its_place(
+    signal: Signal, properties: dict[str, Any], place: str, message: str
+) -> None:
+    """In the Collector's words, which depend on the signal."""
+    config = attributes.Config(
+        actions=(Action(key="a", action="delete"),), include=MatchProperties(**properties)
+    )
+    ((found, text),) = _problems(signal, config)
+    assert place == found
+    assert message in text
+
+
+def test_nothing_to_do_is_refused() -> None:
+    """With the key that is missing."""
+    with pytest.raises(ConfigError, match='processors::attributes: missing required field "actions"'):
+        decode(attributes.Config, {}, "processors::attributes")
+    with pytest.raises(ConfigError, match='processors::resource: missing required field "attributes"'):
+        decode(resource.Config, {"attributes": []}, "processors::resource")
+
+
+def test_only_headers_are_asked_for() -> None:
+    """Not what no header can be called, nor what authentication would say."""
+    names = ("metadata.X-Tenant", "Host", "auth.subject", "metadata.a b", "metadata.", "x" * 300)
+    actions = tuple(Action(key="a", action="insert", from_context=name) for name in names)
+    assert ("host", "x-tenant") == attributes.Config(actions=actions).read_metadata
+    assert ("host", "x-tenant") == resource.Config(attributes=actions).read_metadata
 
 
 # ------------------------------------------------------------------------------------------------ the oracle
@@ -189,11 +337,11 @@ def _cases(draw: Any) -> tuple[Signal, Any, Config]:
     signal = draw(st.sampled_from(tuple(Signal)))
     request = draw(otlp.requests[signal])
     names = st.sampled_from(("", "a", "b", "shop"))
-    for container in attributes_reference._containers(request):
+    for container in attributes_reference.containers(request):
         if draw(st.booleans()):
             del container.resource.attributes[:]
             container.resource.attributes.extend(draw(_pairs))
-        for scope, metric, item in attributes_reference._items_of(container):
+        for scope, metric, item in attributes_reference.items_of(container):
             scope.scope.name, scope.scope.version = draw(names), draw(st.sampled_from(("", "1")))
             if metric is not None:
                 metric.name = draw(names)
