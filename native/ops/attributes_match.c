@@ -204,7 +204,7 @@ ss_status ss_item_match_row(const ss_item_match *match, ss_attributes_scratch *s
         ss_bytes text = ss_last_field(body, SS_LOG_RECORD_SEVERITY_TEXT);
         *matches = matches_any(&match->log_severity_texts, scratch, table, text);
     }
-    if (*matches && match->log_bodies.n) {
+    if (*matches && match->log_bodies.n && table->signal == SS_SIGNAL_LOGS) {
         status = match_body(match, scratch, table, body, matches);
     }
     *matches = *matches && meets_all(&match->attributes, scratch, &scratch->list, table);

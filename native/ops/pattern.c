@@ -37,7 +37,8 @@ uint32_t ss_pattern_n_groups(const ss_pattern *pattern) {
 /* `$` is the very end only and broken UTF-8 in a name is no error: RE2's ways. */
 static pcre2_code *compile(ss_bytes pattern, int *code, size_t *offset) {
     const uint32_t options = PCRE2_UTF | PCRE2_MATCH_INVALID_UTF | PCRE2_DOLLAR_ENDONLY | PCRE2_NEVER_BACKSLASH_C;
-    return pcre2_compile(pattern.data, pattern.length, options, code, offset, NULL);
+    static const uint8_t nothing[1];
+    return pcre2_compile(pattern.data ? pattern.data : nothing, pattern.length, options, code, offset, NULL);
 }
 
 ss_pattern *ss_pattern_new(ss_bytes text, ss_error *error) {
