@@ -240,6 +240,11 @@ uint64_t ss_op_counter(const ss_op *op, uint32_t index);
 uint64_t ss_op_incoming_items(const ss_op *op);
 uint64_t ss_op_outgoing_items(const ss_op *op);
 
+/* Check a regular expression: true with how many groups it has and how many of them have a name, or false with what is
+ * wrong with it, and at which byte, as text in message. */
+bool ss_pattern_check(const char *pattern, size_t length, uint32_t *n_groups, uint32_t *n_named, char *message,
+                      size_t message_length);
+
 /* -- probabilistic_sampler -- */
 typedef enum ss_sampler_mode {
     SS_SAMPLER_HASH_SEED = 0, /* hash of the trace id (logs: or of an attribute), 16384 buckets */
@@ -405,8 +410,106 @@ typedef struct ss_metrics_transform_config {
 
 /* Copies config. Counters: ss_metrics_transform_counter. */
 ss_op *ss_metrics_transform_new(const ss_metrics_transform_config *config, ss_error *error);
-/* Check a pattern: true, or false with what is wrong with it, and at which byte, as text in message. */
-bool ss_metrics_transform_check_pattern(const char *pattern, char *message, size_t message_length);
+
+/* -- attributes, resource -- */
+/* Text of any bytes; data may be NULL where length is 0. */
+typedef struct ss_text {
+    const char *data;
+    size_t length;
+} ss_text;
+
+/* Types of an AnyValue. */
+typedef enum ss_value_type {
+    SS_TYPE_EMPTY = 0,
+    SS_TYPE_STRING,
+    SS_TYPE_BOOL,
+    SS_TYPE_INT,
+    SS_TYPE_DOUBLE,
+    SS_TYPE_ARRAY,
+    SS_TYPE_MAP
+} ss_value_type;
+
+typedef struct ss_value {
+    ss_value_type type;
+    ss_text string;
+    int64_t integer; /* bool: 0 or 1 */
+    double real;
+    const struct ss_value *items; /* of an array or a map */
+    const ss_text *keys;          /* of a map */
+    size_t n_items;
+} ss_value;
+
+typedef enum ss_attribute_verb {
+    SS_ATTRIBUTE_INSERT = 0, /* where the key is absent */
+    SS_ATTRIBUTE_UPDATE,     /* where it is there */
+    SS_ATTRIBUTE_UPSERT,
+    SS_ATTRIBUTE_DELETE,  /* the first of key, and all whose key the pattern finds */
+    SS_ATTRIBUTE_HASH,    /* of the same: SHA-256 in hex in place of the value */
+    SS_ATTRIBUTE_EXTRACT, /* groups of pattern, found in the text of key, become attributes of their names */
+    SS_ATTRIBUTE_CONVERT
+} ss_attribute_verb;
+
+typedef struct ss_attribute_action {
+    ss_attribute_verb verb;
+    ss_text key;
+    ss_text pattern;       /* empty: none */
+    const ss_value *value; /* what insert, update and upsert write; NULL: one of the next two */
+    ss_text from_metadata; /* header of the request, in lower case; more values of it are joined with ";" */
+    ss_text from_attribute;
+    const ss_value *otherwise;    /* where there is no such header or attribute; NULL: nothing is done then */
+    ss_value_type converted_type; /* string, int or double */
+} ss_attribute_action;
+
+/* Texts of which one must be met; none: any text will do. */
+typedef struct ss_text_list {
+    const ss_text *texts;
+    size_t n;
+} ss_text_list;
+
+typedef struct ss_attribute_condition {
+    ss_text key;
+    const ss_value *value; /* NULL: any; a pattern where patterns are compared */
+} ss_attribute_condition;
+
+typedef struct ss_attribute_conditions {
+    const ss_attribute_condition *conditions;
+    size_t n;
+} ss_attribute_conditions;
+
+typedef struct ss_library_condition {
+    ss_text name;
+    bool has_version; /* else any will do */
+    ss_text version;
+} ss_library_condition;
+
+/* Which items; all of it must hold. */
+typedef struct ss_attribute_match {
+    bool is_regexp; /* texts are patterns, to be found */
+    ss_text_list services;
+    ss_text_list names; /* of spans, or of metrics */
+    ss_text_list span_kinds;
+    ss_text_list log_bodies;
+    ss_text_list log_severity_texts;
+    bool has_severity_number;
+    int32_t min_severity_number;
+    bool matches_undefined_severity;
+    const ss_library_condition *libraries;
+    size_t n_libraries;
+    ss_attribute_conditions resources;
+    ss_attribute_conditions attributes;
+} ss_attribute_match;
+
+typedef struct ss_attributes_config {
+    bool is_resource;                   /* the attributes of resources instead of those of items */
+    const ss_attribute_action *actions; /* in order */
+    size_t n_actions;
+    const ss_attribute_match *include; /* NULL: all items */
+    const ss_attribute_match *exclude; /* NULL: none */
+} ss_attributes_config;
+
+/* Copies config. SS_ERR_ARGUMENT: offset is where in a pattern the fault is. SS_ERR_UNSUPPORTED: hash without OpenSSL.
+ */
+ss_op *ss_attributes_new(const ss_attributes_config *config, ss_error *error);
 
 /* ------------------------------------------------------------------ consumers: the graph of a running collector */
 
