@@ -7,9 +7,7 @@ as `${env:ID}` gave the value. Null means the default. A field that Python canno
 
 from __future__ import annotations
 
-import enum
 import math
-import types
 from collections.abc import Callable, Iterator
 
 from collector.config.expand import UNKNOWN, Expanded, plain
@@ -17,7 +15,7 @@ from collector.config.fields import Duration, Option, Reference, Secret
 from collector.config.syntax import join, resolve
 from collector.config.values import format_duration, nearest, parse_duration
 from collector.errors import ConfigError, Problem
-from collector.lean import MISSING, Any, NamedTuple, TypeVar, fields, is_any, is_record
+from collector.lean import MISSING, Any, Field, StrEnum, TypeVar, fields, is_any, is_record, is_text_enum
 
 ConfigT = TypeVar("ConfigT")
 
@@ -25,36 +23,37 @@ _FAILED: Any = object()
 _NO_OPTION = Option(doc="")
 _MAX_SHOWN = 60
 _INT64_MAX = 2**63 - 1
+_UnionType: Any = type(int | str)
 
 
-class Key(NamedTuple):
-    """One key of a configuration class.
+class Key:
+    """One key of a configuration class, for the field of the name field; required when there is no default."""
 
-    Attributes:
-        annotation: the type, resolved.
-        required: True when there is no default.
-    """
+    __slots__ = ("_declared", "field", "name", "option", "required")
 
-    name: str
-    field: str
-    annotation: Any
-    option: Option
-    required: bool
+    def __init__(self, declared: Field) -> None:
+        self._declared = declared
+        self.name = declared.name.removesuffix("_")
+        self.field = declared.name
+        self.option: Option = declared.metadata or _NO_OPTION
+        self.required = declared.required
+
+    @property
+    def annotation(self) -> Any:
+        """The type; it is evaluated here, since few keys of a class are written in a configuration."""
+        return self._declared.type
 
 
 def keys_of(config_class: type[Any]) -> dict[str, Key]:
     """Return the keys of config_class in the order of their declaration."""
-    keys: dict[str, Key] = {}
-    for field in fields(config_class):
-        name = field.name.removesuffix("_")
-        keys[name] = Key(name, field.name, field.type, field.metadata or _NO_OPTION, field.required)
-    return keys
+    keys = map(Key, fields(config_class))
+    return {key.name: key for key in keys}
 
 
 def split_optional(annotation: Any) -> tuple[Any, bool]:
     """Return X and True for `X | None`, else annotation and False."""
-    if isinstance(annotation, types.UnionType):
-        inner = [part for part in annotation.__args__ if part is not types.NoneType]
+    if isinstance(annotation, _UnionType):
+        inner = [part for part in annotation.__args__ if part is not type(None)]
         if len(inner) == 1:
             return inner[0], True
     return annotation, False
@@ -125,12 +124,14 @@ class _Decoder:
 
     def _key(self, key: Key, values: dict[str, Any], path: str) -> Any:
         below = join(path, key.name)
-        value = values.get(key.name)
+        if key.name not in values:
+            return self._fail(below, "is required") if key.required else MISSING
+        value = values[key.name]
         annotation, optional = split_optional(key.annotation)
         if value is None or (
             isinstance(value, Expanded) and value.value is None and not _is_text(annotation)
         ):
-            if optional and key.option.null_enables and key.name in values:
+            if optional and key.option.null_enables:
                 return self.section(annotation, None, below)
             if key.required:
                 return self._fail(below, "is required")
@@ -170,7 +171,7 @@ class _Decoder:
             return self._float(option, value, path)
         if annotation is Duration:
             return self._duration(option, value, path)
-        if isinstance(annotation, type) and issubclass(annotation, enum.StrEnum):
+        if is_text_enum(annotation):
             return self._enum(annotation, option, value, path)
         raise TypeError(f"{path}: {annotation!r} cannot be the type of a configuration field")
 
@@ -218,7 +219,7 @@ class _Decoder:
             return self._choice(option, option.choices, value, path)
         return annotation(value)
 
-    def _enum(self, annotation: type[enum.StrEnum], option: Option, value: Any, path: str) -> Any:
+    def _enum(self, annotation: type[StrEnum], option: Option, value: Any, path: str) -> Any:
         choice = self._choice(option, [str(member) for member in annotation], value, path)
         return choice if choice is _FAILED else annotation(choice)
 

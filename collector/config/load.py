@@ -204,8 +204,8 @@ class _Build:
                 self._fail(path, f'duplicate name "{id}" after trimming spaces')
             pipelines[id] = self._pipeline(pipeline, path)
         if len(self._problems) == n_before:
-            # Connectors are judged by all pipelines together.
-            for path, message in check_pipelines(pipelines, components):
+            # Connectors are judged by all pipelines together; a component may be faulty in the same way for several.
+            for path, message in dict.fromkeys(check_pipelines(pipelines, components)):
                 self._fail(path, message)
         telemetry = section.telemetry
         for signal in ("logs", "traces"):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-import yaml
+from collector.native.yaml import Fault
 
 # Words of a problem, and the advice; LINE is where the thing that is read begins.
 _ADVICE = (
@@ -28,15 +28,12 @@ _RULE_OF_VALUES = "mapping values are not allowed"
 _LINE_BREAK = re.compile("\r\n|[\r\n\x85\u2028\u2029]")
 
 
-def explain(error: yaml.MarkedYAMLError, text: str) -> tuple[str, int]:
+def explain(fault: Fault, text: str) -> tuple[str, int]:
     """Return what is wrong with text, and its line from 1."""
-    mark = error.problem_mark or error.context_mark
-    problem = str(error.problem)
-    if mark is None:
-        return problem, 1
-    advice = _advice(problem, text[mark.index : mark.index + 1], text[: mark.index])
-    begin = (error.context_mark or mark).line + 1
-    return f"{problem}{advice and '; '}{advice.replace('LINE', str(begin))}", mark.line + 1
+    if not fault.begin:
+        return _explain_character(fault, text)
+    advice = _advice(fault.problem, text[fault.offset : fault.offset + 1], text[: fault.offset])
+    return f"{fault.problem}{advice and '; '}{advice.replace('LINE', str(fault.begin))}", fault.line
 
 
 def _advice(problem: str, found: str, before: str) -> str:
@@ -54,11 +51,8 @@ def _advice(problem: str, found: str, before: str) -> str:
     return f"a text that begins with {found!r} needs quotes" if found in tuple("@`%!?]},") else ""
 
 
-def explain_character(error: yaml.reader.ReaderError, text: str) -> tuple[str, int]:
-    """Return which character of text is not allowed, and its line from 1."""
-    # In C the position is one of bytes.
-    before = (
-        text[: error.position] if error.encoding == "unicode" else text.encode()[: error.position].decode()
-    )
-    doubt = "; is the text in UTF-8?" if error.character == 0 else ""
-    return f"{error.reason}: U+{error.character:04X}{doubt}", len(_LINE_BREAK.split(before))
+def _explain_character(fault: Fault, text: str) -> tuple[str, int]:
+    before = text.encode()[: fault.offset].decode()
+    character = ord(text[len(before)])
+    doubt = "" if character else "; is the text in UTF-8?"
+    return f"{fault.problem}: U+{character:04X}{doubt}", len(_LINE_BREAK.split(before))

@@ -10,10 +10,8 @@ Source: OpenTelemetry Collector contrib, fileexporter (keys, defaults, framing, 
 from __future__ import annotations
 
 import contextlib
-import enum
 import errno
 import os
-import re
 import threading
 import time
 from collections.abc import Iterator
@@ -25,25 +23,25 @@ from collector.exporterhelper.queue import QueueConfig, QueueSender
 from collector.exporterhelper.request import Request, Sent
 from collector.exporterhelper.retry import RetryConfig
 from collector.ids import Signal
-from collector.lean import Any
+from collector.lean import Any, StrEnum
 from collector.telemetry.instruments import Sample
 
 _DAY_S = 86400
 _DEFAULT_MEGABYTES = 100
 _DEFAULT_PERMISSIONS = 0o755
-_OCTAL = re.compile(r"[0-7]*")
+_OCTAL_DIGITS = frozenset("01234567")
 _REASON = "-size"
 """What the name of a rotated file ends in: why it was rotated."""
 
 
-class Format(enum.StrEnum):
+class Format(StrEnum):
     """How requests are written."""
 
     JSON = "json"
     PROTO = "proto"
 
 
-class Compression(enum.StrEnum):
+class Compression(StrEnum):
     """What records are compressed with."""
 
     NONE = "none"
@@ -98,7 +96,7 @@ class Config:
             yield "path", "path must be non-empty"
         if self.directory_permissions and not self.create_directory:
             yield "directory_permissions", "directory_permissions requires create_directory to be true"
-        if not _OCTAL.fullmatch(self.directory_permissions):
+        if not _OCTAL_DIGITS.issuperset(self.directory_permissions):
             yield "directory_permissions", "directory_permissions value must be a valid octal representation"
         if self.append and self.rotation is not None:
             yield "append", "append and rotation enabled at the same time is not supported"

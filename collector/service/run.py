@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import gc
 import os
-import signal
 import sys
 import time
 from collections.abc import Callable
 
 from collector import __version__
 from collector.errors import CollectorError, ConfigError, StartError
-from collector.lean import TYPE_CHECKING
+from collector.lean import TYPE_CHECKING, signal
 from collector.native.runtime import Runtime
 from collector.service.build import Host
 from collector.service.identity import attributes, make_instance_id

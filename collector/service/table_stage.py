@@ -7,12 +7,12 @@ trying again cannot help, and shutdown runs out of time.
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from collections.abc import Iterator, Sequence
 
 from collector.component import Settings, TableProcessor
 from collector.errors import ConsumeError, Refused
+from collector.lean import suppress
 from collector.native.pipeline import Consumer, Queue, QueueItem, join
 from collector.native.runtime import Worker
 from collector.telemetry.instruments import (
@@ -92,7 +92,7 @@ class TableStage:
         if queue is None or output is None:
             raise RuntimeError("started before it was connected")
         worker = Worker(self._runtime)
-        with contextlib.suppress(StopIteration):
+        with suppress(StopIteration):
             while True:
                 item = queue.pop(_POP_S)
                 if item is not None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import http.server
 import io
+import os
 import re
 import socket
 import threading
@@ -32,6 +33,8 @@ from collector.transport.status import (
 )
 
 if TYPE_CHECKING:
+    import _socket
+
     from collector.transport.portable import Scratch
 
 _PROTOBUF = "application/x-protobuf"
@@ -301,14 +304,14 @@ class _Server(http.server.ThreadingHTTPServer):
     def __init__(
         self,
         listener: Listener,
-        listening: socket.socket,
+        listening: _socket.socket,
         acceptor: Acceptor,
         scratch: Scratch,
         clock: Callable[[], float],
     ) -> None:
         super().__init__(("", 0), _Handler, bind_and_activate=False)
         self.socket.close()
-        self.socket = listening.dup()
+        self.socket = socket.socket(fileno=os.dup(listening.fileno()))
         self.listener = listener
         self.acceptor = acceptor
         self.scratch = scratch
@@ -378,7 +381,7 @@ class HttpServer:
     def __init__(
         self,
         listener: Listener,
-        listening: socket.socket,
+        listening: _socket.socket,
         *,
         acceptor: Acceptor,
         scratch: Scratch,

@@ -81,7 +81,8 @@ typedef struct http1 {
     size_t expected; /* Content-Length, 0 where unknown */
     int refusal;     /* HTTP status decided already, sent when the body has been read; 0: none. 204: a preflight */
     ss_body body;
-    ss_buffer backlog; /* came while an admin request waited for its reply */
+    ss_reply *reply;   /* that the request waits for; NULL: it does not */
+    ss_buffer backlog; /* came while a request waited for its answer */
 } http1;
 
 /* ------------------------------------------------------------------ answers */
@@ -372,7 +373,7 @@ static bool take_request(http1 *connection) {
                           .encoding = connection->encoding,
                           .bytes = ss_body_bytes(&connection->body),
                           .length = ss_body_length(&connection->body),
-                          .route = ss_connection_route(&connection->base, 0),
+                          .route = ss_connection_route(&connection->base, UINT64_MAX),
                           .metadata = connection->metadata.data,
                           .metadata_length = connection->metadata.length};
     if (connection->encoding != SS_ENCODING_IDENTITY) {
@@ -398,6 +399,7 @@ static bool take_request(http1 *connection) {
     service->accept(service->receiver, scratch->worker, &request, &verdict);
     if (verdict.is_pending) {
         connection->base.is_paused = true;
+        ss_connection_await(&connection->base, NULL, &connection->reply);
         ss_body_release(scratch, &connection->body);
         return true;
     }
@@ -695,12 +697,17 @@ bool ss_http1_reply(ss_connection *base, int http_status, const char *content_ty
     return go_on(connection);
 }
 
-static bool answer(ss_connection *base, int32_t stream_id, const ss_verdict *verdict) {
-    (void)stream_id; /* one request at a time */
+static bool answer(ss_connection *base, void *stream, const ss_verdict *verdict) {
+    (void)stream; /* one request at a time */
     http1 *connection = (http1 *)base;
     base->is_paused = false;
     respond_verdict(connection, verdict);
     return go_on(connection);
+}
+
+/* As Go's server does, whoever may still be there to read the answer. */
+static void hang_up(ss_connection *base) {
+    ss_promise_cancel(((http1 *)base)->reply->promise);
 }
 
 static bool produce(ss_connection *base) {
@@ -758,6 +765,7 @@ static bool drain(ss_connection *base) {
 
 static void http1_free(ss_connection *base) {
     http1 *connection = (http1 *)base;
+    ss_reply_abandon(connection->reply);
     ss_body_release(base->scratch, &connection->body);
     ss_buffer_free(&connection->backlog);
     ss_buffer_free(&connection->kept_value);
@@ -766,8 +774,13 @@ static void http1_free(ss_connection *base) {
     free(connection);
 }
 
-static const ss_protocol http1_protocol = {
-    .receive = receive, .produce = produce, .tick = tick, .drain = drain, .answer = answer, .free = http1_free};
+static const ss_protocol http1_protocol = {.receive = receive,
+                                           .produce = produce,
+                                           .tick = tick,
+                                           .drain = drain,
+                                           .answer = answer,
+                                           .hang_up = hang_up,
+                                           .free = http1_free};
 
 static void keep(text *value, char *bytes, size_t capacity) {
     value->bytes = bytes;
@@ -793,7 +806,8 @@ ss_connection *ss_http1_new(ss_scratch *scratch, ss_listener *listener) {
     }
     connection->header = HEADER_OTHER;
     connection->started_ns = scratch->now_ns;
-    connection->base = (ss_connection){.protocol = &http1_protocol, .scratch = scratch, .listener = listener, .fd = -1};
+    connection->base = (ss_connection){
+        .protocol = &http1_protocol, .scratch = scratch, .listener = listener, .wake_ns = UINT64_MAX, .fd = -1};
     llhttp_init(&connection->parser, HTTP_REQUEST, &settings);
     connection->parser.data = connection;
     return &connection->base;

@@ -219,7 +219,7 @@ static void test_every_cut(void) {
     EXPECT(&f, OK_PROTOBUF OK_PROTOBUF);
     CHECK_EQUAL(2, f.n_accepted);
     fixture_stop(&f);
-    CHECK_EQUAL(0, fake_held_bytes);
+    CHECK_EQUAL(0, f.held_bytes);
 }
 
 static void test_too_large_stops_the_read(void) {
@@ -241,7 +241,7 @@ static void test_too_large_stops_the_read(void) {
     CHECK(!f.is_open);
     CHECK_EQUAL(0, f.n_accepted);
     fixture_stop(&f);
-    CHECK_EQUAL(0, fake_held_bytes);
+    CHECK_EQUAL(0, f.held_bytes);
 }
 
 static void test_expect_continue(void) {
@@ -342,7 +342,7 @@ static void test_malformed(void) {
     }
     CHECK_EQUAL(0, f.n_accepted);
     fixture_stop(&f);
-    CHECK_EQUAL(0, fake_held_bytes);
+    CHECK_EQUAL(0, f.held_bytes);
 }
 
 static void test_header_limit(void) {
