@@ -477,6 +477,18 @@ def _serial(address: Address, authority: Authority) -> str:
         return str(certificate["serialNumber"])
 
 
+def test_certificate_is_exchanged_when_told(authority: Authority) -> None:
+    """What SIGHUP leaves as it is looks at its files: also where reload_interval says nothing."""
+    with serve(authority) as collector:
+        before = _serial(collector.http, authority)
+        collector.receiver.refresh()
+        assert before == _serial(collector.http, authority)
+        authority.issue()
+        collector.receiver.refresh()
+        assert before != _serial(collector.http, authority)
+        assert post(collector.http, client_context(authority), GOLDEN[Signal.TRACES]) == 200
+
+
 def test_client_authority_is_exchanged(authority: Authority, caplog: pytest.LogCaptureFixture) -> None:
     """client_ca_file_reload: clients of a new authority are served; a torn file changes nothing and is logged once."""
     (folder := Path(authority.file).parent / "second").mkdir()
