@@ -320,7 +320,7 @@ class Receiver:
     def _start_tls(self) -> None:
         """Read the certificates of each protocol that has some, now and as often as is wished."""
         protocols = self._config.protocols
-        for name, alpn, protocol in (("grpc", "h2", protocols.grpc), ("http", "http/1.1", protocols.http)):
+        for name, alpn, protocol in (("grpc", "h2", protocols.grpc), ("http", "h2,http/1.1", protocols.http)):
             keys = protocol.tls if protocol is not None else None
             if keys is None:
                 continue

@@ -586,7 +586,7 @@ typedef struct ss_tls_config {
     const char *groups;   /* curves, OpenSSL's list; none: its default */
     uint16_t min_version; /* as it is written in TLS; 0: OpenSSL's */
     uint16_t max_version;
-    const char *alpn;        /* the one protocol that is spoken: h2 or http/1.1 */
+    const char *alpn;        /* protocols that are spoken, h2 and http/1.1, the best first, with a comma between */
     const char *server_name; /* client: to ask for and to verify */
 } ss_tls_config;
 
