@@ -629,7 +629,8 @@ typedef struct ss_cors_config {
 
 typedef struct ss_listener_config {
     int fd;                          /* bound, listening; the server dups it */
-    ss_transport transport;          /* GRPC: HTTP/2 with prior knowledge; HTTP: HTTP/1.1 */
+    ss_transport transport;          /* GRPC: HTTP/2 with prior knowledge; HTTP: HTTP/1.1, or HTTP/2
+                                        where tls agrees on it */
     size_t max_message_bytes;        /* before and after decompression */
     uint32_t max_concurrent_streams; /* 0: 200 */
     uint32_t initial_window_bytes;   /* of a stream, 0: 2 MiB; the connection's is four times that */
