@@ -11,8 +11,6 @@ Source: OpenTelemetry Collector, exporterhelper: queue sender, obsreport sender.
 
 from __future__ import annotations
 
-import contextlib
-import enum
 import math
 import threading
 from collections.abc import Callable, Iterator
@@ -23,7 +21,7 @@ from collector.errors import ConsumeError, RetryableError
 from collector.exporterhelper.request import Request, Send, Sent
 from collector.exporterhelper.retry import RetryConfig, RetrySender
 from collector.exporterhelper.timeout import attempt_limit_s
-from collector.lean import Any, NamedTuple
+from collector.lean import Any, NamedTuple, StrEnum, suppress
 from collector.native.pipeline import Queue, QueueItem, Verdict, Waited
 from collector.telemetry.instruments import Instrument, Sample
 
@@ -34,7 +32,7 @@ _LOST_PERIOD_S = 10.0
 _GRACE_S = 0.5  # after the deadline, for threads whose attempt has just been cut off
 
 
-class Sizer(enum.StrEnum):
+class Sizer(StrEnum):
     """The unit of queue_size."""
 
     REQUESTS = "requests"
@@ -305,7 +303,7 @@ class QueueSender:
             n_threads = len(self._threads)
             in_flight = int(self.consumer.stats().in_flight_requests)
             if n_threads < self._config.num_consumers and in_flight >= n_threads:
-                with contextlib.suppress(RuntimeError):  # no more threads to be had: those here do without
+                with suppress(RuntimeError):  # no more threads to be had: those here do without
                     self._add_thread()
 
     def _deliver(self, taken: Taken) -> None:

@@ -9,7 +9,6 @@ specification, "OTLP/gRPC Response" and "Throttling".
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Iterator
 
 from collector import __version__
@@ -24,7 +23,7 @@ from collector.exporterhelper.queue import QueueSender, Taken
 from collector.exporterhelper.request import Request, Sent
 from collector.exporterhelper.timeout import TIMEOUT_DOC, attempt_limit_s
 from collector.ids import Signal
-from collector.lean import TYPE_CHECKING, Any, NamedTuple
+from collector.lean import TYPE_CHECKING, Any, NamedTuple, StrEnum
 from collector.native.client import Client, ExportResult
 from collector.native.codec import Encoding
 from collector.native.pipeline import Queue
@@ -50,7 +49,7 @@ _RETRYABLE = frozenset({1, 4, 10, 11, 14, 15})
 _BALANCERS = ("", "round_robin", "pick_first", "weighted_round_robin", "least_request_experimental")
 
 
-class Compression(enum.StrEnum):
+class Compression(StrEnum):
     """What requests are compressed with."""
 
     NONE = "none"

@@ -102,6 +102,7 @@ static const char *reason_of(int status) {
     case 431: return "Request Header Fields Too Large";
     case 500: return "Internal Server Error";
     case 503: return "Service Unavailable";
+    case 505: return "HTTP Version Not Supported";
     default: return "Unknown";
     }
 }
@@ -163,13 +164,16 @@ static bool respond(http1 *connection, int status, const char *content_type, con
     bool keeps_alive =
         !connection->is_closing && !connection->is_draining && !connection->base.listener->config.closes_after_answer;
     bool is_head = connection->has_begun && connection->parser.method == HTTP_HEAD;
+    /* A client of HTTP/1.0 believes in an end unless it is told otherwise. */
+    bool is_old = connection->parser.http_major == 1 && connection->parser.http_minor == 0;
+    const char *persistence = !keeps_alive ? "Connection: close\r\n" : is_old ? "Connection: keep-alive\r\n" : "";
     char head[512], type[256] = "", size[40] = "";
     if (content_type) {
         snprintf(type, sizeof type, "Content-Type: %s\r\n", content_type);
         snprintf(size, sizeof size, "Content-Length: %zu\r\n", length);
     }
     int head_size = snprintf(head, sizeof head, "HTTP/1.1 %d %s\r\n%s%s%s%s", status, reason_of(status), type, extra,
-                             keeps_alive ? "" : "Connection: close\r\n", size);
+                             persistence, size);
     ss_count(&connection->base.scratch->stats.requests, 1);
     ss_status written = ss_buffer_append(output, (const uint8_t *)head, (size_t)head_size);
     if (written == SS_OK && connection->has_headers) {
@@ -238,6 +242,25 @@ static bool respond_refusal(http1 *connection) {
 }
 
 /* ------------------------------------------------------------------ requests */
+
+/* A target may come whole, as a proxy gets it: RFC 9112 asks servers to take it. Who is meant is not looked at. */
+static void strip_authority(http1 *connection) {
+    const char *end = connection->url + connection->url_length;
+    if (connection->url_length > URL_BYTES || connection->url[0] == '/') {
+        return;
+    }
+    const char *path = memchr(connection->url, ':', connection->url_length);
+    if (!path || end - path < 3 || memcmp(path, "://", 3) != 0) {
+        return;
+    }
+    for (path += 3; path < end && *path != '/' && *path != '?';) {
+        path++;
+    }
+    if (path < end && *path == '/') {
+        connection->url_length = (size_t)(end - path);
+        memmove(connection->url, path, connection->url_length);
+    }
+}
 
 static size_t path_length(const http1 *connection) {
     size_t kept = connection->url_length < URL_BYTES ? connection->url_length : URL_BYTES;
@@ -531,7 +554,13 @@ static int on_headers_complete(llhttp_t *parser) {
     ss_header_text expect = value_of(connection, HEADER_EXPECT);
     bool expects = expect.length == 12 && strncasecmp(expect.bytes, "100-continue", 12) == 0;
     uint64_t stated = is_chunked ? 0 : (parser->flags & F_CONTENT_LENGTH ? parser->content_length : 0);
+    if (parser->http_major != 1) {
+        connection->is_closing = true;
+        respond_text(connection, 505, "505 HTTP Version Not Supported: unsupported protocol version");
+        return HPE_USER;
+    }
     connection->has_headers = true;
+    strip_authority(connection);
     connection->refusal = config->is_admin ? 0 : judge(connection);
     if (connection->refusal && (is_chunked || stated > DRAIN_BYTES || (expects && stated))) {
         connection->is_closing = true; /* cheaper than reading it */

@@ -1,13 +1,14 @@
 /*
  * Gathers requests into batches. Event loops append under a short lock; a thread of the batch's own passes batches on,
  * waits where an output refuses, and wakes at the timeout. Requests are concatenated: a protobuf message followed by
- * another of its type is their merge. Where metadata names are given, requests with other values of them are gathered
- * apart: a batch is known by those values, its key, until it is sealed, and then forgotten.
- * Source: semantics of the Collector's batch processor, with a size in bytes beside the count, without its losses, and
- * without remembering values of which nothing is gathered.
+ * another of its type is their merge. The thread then writes each resource once. Where metadata names are given,
+ * requests with other values of them are gathered apart: a batch is known by those values, its key, until it is sealed,
+ * and then forgotten. Source: semantics of the Collector's batch processor, with a size in bytes beside the count,
+ * without its losses, and without remembering values of which nothing is gathered.
  */
 #include "core/clock.h"
 #include "core/hash.h"
+#include "otlp/regroup.h"
 #include "otlp/table.h"
 #include "plan/consumer.h"
 #include "plan/metadata.h"
@@ -15,6 +16,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 /* READY_MAX: batches that may wait for an output that refuses before requests are refused, too. Where no output refuses
  * and only the thread is late, because it has much to compress or the machine is busy, who brings more than
@@ -38,6 +40,8 @@ enum {
 enum { SLICES = 8, SMALL_TABLE = 512 };
 
 enum { BUCKETS_FIRST = 16 };
+
+enum { NICENESS = 10 };
 
 /* Each part repeats the messages around its items. A request grows by this factor and so many bytes at most: what is
  * left then goes as one batch, however large, since the sender must not choose how much memory it takes. */
@@ -548,11 +552,27 @@ static void count_sent(ss_batch_stats *stats, uint64_t n_items) {
     }
 }
 
+/* Write each resource once. Without memory the batch goes as it is. */
+static void regroup(batch *self, gathered *full) {
+    ss_buffer bytes = ss_runtime_take_buffer(self->runtime);
+    bool is_done = false;
+    ss_regroup(full->bytes.data, full->bytes.length, &bytes, &is_done);
+    if (is_done) {
+        ss_runtime_account(self->runtime, (int64_t)bytes.length - (int64_t)full->bytes.length);
+        ss_buffer before = full->bytes;
+        full->bytes = bytes;
+        bytes = before;
+    }
+    ss_runtime_give_buffer(self->runtime, bytes);
+}
+
 /* Give the oldest batch to all outputs, again and again to those that refuse it for now. Called with the lock, which
  * is let go meanwhile. */
 static void pass_on(batch *self) {
     gathered *full = self->ready.first;
+    const size_t waiting = full->bytes.length;
     pthread_mutex_unlock(&self->lock);
+    regroup(self, full);
     ss_view view = {.signal = self->consumer.signal,
                     .bytes = full->bytes.data,
                     .length = full->bytes.length,
@@ -588,7 +608,7 @@ static void pass_on(batch *self) {
     give_back(self, full);
     pthread_mutex_lock(&self->lock);
     self->is_held_up = false;
-    self->n_ready_bytes -= full->bytes.length;
+    self->n_ready_bytes -= waiting;
     self->stats.pending_items -= full->n_items;
     self->stats.failed_items += failed;
     count_sent(&self->stats, full->n_items - failed);
@@ -600,8 +620,15 @@ static void pass_on(batch *self) {
     unpark(self);
 }
 
+/* Compressing a batch takes milliseconds, a request microseconds: where both share a processor, requests go first, and
+ * the thread keeps a tenth of it. A thread may always lower its own priority (setpriority(2), per thread on Linux). */
+static void lower_priority(void) {
+    setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + NICENESS);
+}
+
 static void *run(void *argument) {
     batch *self = argument;
+    lower_priority();
     pthread_mutex_lock(&self->lock);
     for (;;) {
         gathered *oldest = self->open.first;
@@ -709,7 +736,11 @@ ss_consumer *ss_batch_new(ss_runtime *runtime, ss_signal signal, const ss_batch_
         self->buckets = calloc(self->n_buckets, sizeof *self->buckets);
         has_memory = has_memory && self->buckets;
     }
-    if (!has_memory || pthread_create(&self->thread, NULL, run, self)) {
+    if (has_memory && pthread_create(&self->thread, NULL, run, self)) {
+        has_memory = false;
+        error->reason = "its thread cannot start";
+    }
+    if (!has_memory) {
         release(self);
         return NULL;
     }
