@@ -25,7 +25,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 @click.command()
 @click.argument("parts", nargs=-1, type=click.Choice(PARTS), metavar="[PART]...")
-@click.option("--quick", is_flag=True, help="Fewer cases, rounds and seconds: some 3 minutes instead of 15.")
+@click.option("--quick", is_flag=True, help="Fewer cases, rounds and seconds: some 6 minutes instead of 20.")
 @click.option("--rounds", type=click.IntRange(1), help="Rounds A B B A of each case: 5, with --quick 2.")
 @click.option("--scenario", "names", multiple=True, help="Only this one; may be given several times.")
 @click.option("--system", "systems", multiple=True, help="Only this one, spansieve and the yardstick.")

@@ -43,7 +43,7 @@ KINDS = {
     "advantage": Kind("its CPU, spansieve's = 1", "x", less_is_better=False),
     "request_cost": Kind("fitted cost of a request", "us"),
     "item_cost": Kind("fitted cost of an item", "us"),
-    "wire": Kind("bytes out", "B/item", guard="noise"),
+    "wire": Kind("bytes out", "B/item"),  # by how much comes within a batch's timeout; `packed` is guarded
     "idle_rss": Kind("idle RSS", "MB", guard="noise"),
     "peak_rss": Kind("peak RSS", "MB", guard="noise"),
     "overload_rss": Kind("peak RSS, twice the load and a stopped backend", "MB", guard="noise"),
