@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import enum
 import math
 from collections.abc import Iterator, Sequence
 
 from collector.ids import Signal
-from collector.lean import Any, NamedTuple
+from collector.lean import Any, Enum, NamedTuple
 from collector.native.codec import Encoding, encoding_number, encoding_of
 from collector.native.errors import check, fail, new_error, raise_verdict
 from collector.native.library import ffi, lib
@@ -169,19 +168,12 @@ class QueueItem(NamedTuple):
         return int(self.struct.cancel_fd)
 
 
-class Waited(enum.Enum):
+class Waited(Enum):
     """How a wait for the next attempt has ended."""
 
-    TIME_IS_UP = enum.auto()
-    CLOSED = enum.auto()
-    CANCELLED = enum.auto()
-
-
-_WAITED = {
-    lib.SS_ERR_TIMEOUT: Waited.TIME_IS_UP,
-    lib.SS_ERR_CLOSED: Waited.CLOSED,
-    lib.SS_ERR_CANCELLED: Waited.CANCELLED,
-}
+    TIME_IS_UP = int(lib.SS_ERR_TIMEOUT)
+    CLOSED = int(lib.SS_ERR_CLOSED)
+    CANCELLED = int(lib.SS_ERR_CANCELLED)
 
 
 class Queue(Consumer):
@@ -237,7 +229,7 @@ class Queue(Consumer):
     def wait(self, item: QueueItem, seconds: float) -> Waited:
         """Wait before another attempt to send item, unless its client goes or the queue is closed."""
         timeout_ns = min(int(seconds * 1e9), _NEVER_NS)
-        return _WAITED[lib.ss_queue_wait(self.pointer, item.struct, timeout_ns)]
+        return Waited(lib.ss_queue_wait(self.pointer, item.struct, timeout_ns))
 
     def done(self, item: QueueItem, verdict: Verdict | None = None, wire_bytes: int = 0) -> bool:
         """Count what became of item, give back its place and its bytes, and tell the client that waits for it.

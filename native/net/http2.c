@@ -318,9 +318,7 @@ static void finish_request(http2 *connection, stream *s, stream_list *list) {
     if (connection->credit > CREDIT_MAX) {
         connection->credit = CREDIT_MAX;
     }
-    if (!s->exchange.inner) { /* which counts its own */
-        ss_count(&connection->base.scratch->stats.requests, 1);
-    }
+    ss_count(&connection->base.scratch->stats.requests, 1);
 }
 
 static int answer(http2 *connection, stream *s, const ss_verdict *verdict, const char *http_status) {

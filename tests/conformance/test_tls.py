@@ -282,7 +282,7 @@ def test_http2_is_answered_as_http1(authority: Authority, case: str) -> None:
 def test_curl_is_served_over_http2(collector: Collector, authority: Authority, tmp_path: Path) -> None:
     """A client that others have written, as it comes."""
     curl = shutil.which("curl")
-    if curl is None or b"HTTP2" not in subprocess.check_output([curl, "--version"]):
+    if curl is None or b"HTTP2" not in subprocess.check_output([curl, "--version"], env={}):
         pytest.skip("needs curl with HTTP/2")
     (tmp_path / "body").write_bytes(GOLDEN[Signal.TRACES])
     host, port = collector.http
@@ -290,7 +290,7 @@ def test_curl_is_served_over_http2(collector: Collector, authority: Authority, t
         [curl, "--silent", "--show-error", "--cacert", authority.file, "--write-out", "%{http_version} %{http_code}",
          "--header", "Content-Type: application/x-protobuf", "--data-binary", f"@{tmp_path / 'body'}",
          f"https://{host}:{port}/v1/traces"],
-        check=False, capture_output=True, text=True, timeout=PATIENCE_S,
+        env={}, check=False, capture_output=True, text=True, timeout=PATIENCE_S,
     )  # fmt: skip
     assert ("2 200", "") == (ran.stdout, ran.stderr)
     assert [GOLDEN[Signal.TRACES]] == collector.take()

@@ -5,6 +5,7 @@
 #include "net/connection.h"
 #include "net/cors.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { FIXTURE_WAITING_MAX = 64 };
