@@ -184,6 +184,21 @@ class Run:
     figures: tuple[Figure, ...] = ()
     profiles: tuple[Profile, ...] = ()
 
+    def joined(self, again: Self) -> Self:
+        """Return the run with the repeats of what was measured again: more values, and what differs between runs."""
+        more = {figure.key: figure for figure in again.figures}
+        figures = tuple(
+            dataclasses.replace(
+                figure,
+                values=figure.values + more[figure.key].values,
+                flags=tuple(dict.fromkeys(figure.flags + more[figure.key].flags)),
+            )
+            if figure.key in more
+            else figure
+            for figure in self.figures
+        )
+        return dataclasses.replace(self, figures=figures)
+
     def find(self, kind: str, **criteria: Any) -> Iterator[Figure]:
         """Yield the figures of a kind whose attributes are as the criteria say."""
         for figure in self.figures:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from bench.compare import compare
+from bench.compare import compare, doubtful
 from bench.figures import Figure
 from tests.unit.bench import runs
 
@@ -48,6 +48,18 @@ def test_microseconds_of_two_machines_are_not_compared() -> None:
     comparison = compare(runs.run(of("cpu", 1.0)), runs.run(of("cpu", 9.0)))
     assert () == comparison.changes
     assert ("nothing was compared: the two runs have no guarded figure in common",) == comparison.notes
+
+
+def test_repeats_of_a_doubtful_figure_count_together() -> None:
+    """A run that was disturbed as a whole is found out by another one; what is worse in both stays so."""
+    before = runs.run(of("cpu_ratio", 2.0, 2.02, 1.98, 2.0), of("instructions", 900.0))
+    disturbed = runs.run(of("cpu_ratio", 2.6, 2.61, 2.59, 2.6), of("instructions", 990.0))
+    assert {"sidecar"} == doubtful(before, disturbed)
+    calm = disturbed.joined(runs.run(of("cpu_ratio", 2.0, 2.01, 1.99, 2.0, flags=("a flag",))))
+    assert set() == doubtful(before, calm)
+    assert (8, 1) == tuple(len(figure.values) for figure in calm.figures)
+    assert ("a flag",) == calm.figures[0].flags
+    assert {"sidecar"} == doubtful(before, disturbed.joined(disturbed))
 
 
 def test_bytes_that_depend_on_the_speed_of_the_machine_are_not_compared() -> None:
