@@ -3,8 +3,8 @@
  *
  * Usage: kernel REPEATS SIGNAL STAGES NAMES FILE...; SIGNAL is its number in spansieve.h; STAGES is a set of letters:
  * s scan, p sampler (10 %), f low-value filter, d deletion of an attribute that most spans have, t metrics transform
- * (all labels but `direction` removed, points added up), e emit. The scan always runs. NAMES are the filter's patterns, joined by commas. Prints the items of one
- * repeat.
+ * (all labels but `direction` removed, points added up), e emit. The scan always runs. NAMES are the filter's patterns,
+ * joined by commas. Prints the items of one repeat.
  */
 #include <stdio.h>
 #include <stdlib.h>
