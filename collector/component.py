@@ -11,15 +11,14 @@ receivers last; shutdown goes the other way and drains within its deadline.
 
 from __future__ import annotations
 
-import enum
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from collector.ids import ComponentID, Signal
-from collector.lean import TYPE_CHECKING, Any, NamedTuple, Protocol, record
+from collector.lean import TYPE_CHECKING, Any, NamedTuple, Protocol, StrEnum, record
 
 if TYPE_CHECKING:
-    import socket
+    import _socket
 
     from collector.native.ops import Op
     from collector.native.pipeline import Consumer
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from collector.telemetry.logs import Log
 
 
-class Stability(enum.StrEnum):
+class Stability(StrEnum):
     """The Collector's stability levels."""
 
     DEVELOPMENT = "Development"
@@ -58,8 +57,8 @@ class Loop(Protocol):
 class Listeners(Protocol):
     """Listening sockets that outlive a reload: the next instance of a component is given the same ones."""
 
-    def get(self, transport: str, endpoint: str) -> socket.socket:
-        """Return a bound, listening socket for the caller to dup; `tcp` or `unix`, `host:port` or a path.
+    def get(self, transport: str, endpoint: str) -> _socket.socket:
+        """Return a bound, listening socket, to dup its descriptor; `tcp` or `unix`, `host:port` or a path.
 
         The service closes it with the last instance that got it; a component only reads it.
 
@@ -67,7 +66,7 @@ class Listeners(Protocol):
             StartError: it cannot be bound.
         """
 
-    def reserve(self, transport: str, endpoint: str) -> socket.socket:
+    def reserve(self, transport: str, endpoint: str) -> _socket.socket:
         """Return a socket that is bound but does not listen, for a server that opens its own beside it.
 
         Raises:

@@ -29,6 +29,15 @@ class ConfigError(CollectorError):
         super().__init__("\n".join(str(problem) for problem in self.problems))
 
 
+class InvalidYAML(CollectorError):
+    """Text that is no YAML, or YAML that says nothing; line counts from 1."""
+
+    def __init__(self, message: str, line: int) -> None:
+        self.message = message
+        self.line = line
+        super().__init__(f"line {line}: {message}")
+
+
 class StartError(CollectorError):
     """A component could not start, although its configuration is valid."""
 

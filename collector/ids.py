@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import enum
-import re
-
 from collector.errors import CollectorError
-from collector.lean import NamedTuple
+from collector.lean import Enum, NamedTuple
 
-_TYPE = re.compile(r"[a-zA-Z][0-9a-zA-Z_]{0,62}\Z")
+_TYPE_MAX = 63
 _NAME_MAX = 1024
 _ASCII_SYMBOLS = "$+<=>^`|~"
 
 
-class Signal(enum.Enum):
+class Signal(Enum):
     """What flows: the value is the word used in YAML; number is the C enum's."""
 
     TRACES = "traces"
@@ -47,7 +44,7 @@ class Pem(NamedTuple):
     key: str
 
 
-class Kind(enum.Enum):
+class Kind(Enum):
     """The five kinds of component; the value is the section in YAML and the folder here."""
 
     RECEIVER = "receivers"
@@ -87,7 +84,7 @@ class ComponentID(NamedTuple):
             )
         if slash and not name:
             raise InvalidID(f'in "{text}" id: the part after / should not be empty')
-        if not _TYPE.match(component_type):
+        if len(component_type) > _TYPE_MAX or not is_identifier(component_type) or component_type[0] == "_":
             raise InvalidID(f'in "{text}" id: invalid character(s) in type "{component_type}"')
         if len(name) > _NAME_MAX or not all(map(_is_allowed, name)):
             raise InvalidID(f'in "{text}" id: invalid character(s) in name "{name}"')
@@ -95,6 +92,11 @@ class ComponentID(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.type}/{self.name}" if self.name else self.type
+
+
+def is_identifier(text: str) -> bool:
+    """Tell whether text is a letter or underscore, then these and digits, all of ASCII."""
+    return text.isascii() and text.isidentifier()
 
 
 def _is_allowed(character: str) -> bool:

@@ -1,8 +1,9 @@
-"""What the start path takes from `typing` and `dataclasses`, without what these cost.
+"""What the start path takes from `typing`, `dataclasses`, `enum` and others, without what these cost.
 
 `typing` and `dataclasses`, with the `inspect`, `ast` and `tokenize` that they import and the code that they generate
-for each class, are 3 MB of an idle collector and a sixth of its start. Type checkers see the real names; a running
-collector gets stand-ins, of which only `NamedTuple` and `record` do something.
+for each class, would be a fifth of an idle collector and a sixth of its start; `enum`, `re` and `contextlib` are small
+beside them and large beside the rest. Type checkers see the real names; a running collector gets stand-ins, most of
+which do nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +14,12 @@ from _collections import _tuplegetter  # type: ignore[import-not-found]
 TYPE_CHECKING = False  # type checkers take this name for True
 
 if TYPE_CHECKING:
+    import signal as signal
     from collections.abc import Callable, Mapping
+    from enum import Enum as Enum
+    from enum import IntEnum as IntEnum
+    from enum import StrEnum as StrEnum
+    from re import Pattern
     from typing import Any as Any
     from typing import NamedTuple as NamedTuple
     from typing import NoReturn as NoReturn
@@ -25,6 +31,8 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 else:
+    import _signal as signal  # noqa: F401 without the enums that signal makes of all numbers
+
     Protocol = object
     NoReturn = Self = TextIO = None  # for annotations, which stay texts
 
@@ -82,6 +90,88 @@ else:
             return dict(zip(self._fields, self, strict=True))
 
     NamedTuple = _NamedTupleType("NamedTuple", (), {})
+
+    class _EnumType(type):
+        def __new__(cls, name, bases, namespace):
+            members = {
+                key: value
+                for key, value in namespace.items()
+                if not key.startswith("_") and not hasattr(value, "__get__")
+            }
+            made = super().__new__(
+                cls, name, bases, {key: value for key, value in namespace.items() if key not in members}
+            )
+            made.__members__ = {}
+            for key, value in members.items():
+                member = made.__new__(made, value) if issubclass(made, str | int) else made.__new__(made)
+                member.name, member.value = key, value
+                setattr(made, key, member)
+                made.__members__[key] = member
+            return made
+
+        def __call__(cls, value):
+            for member in cls:
+                if member is value or member.value == value:
+                    return member
+            raise ValueError(f"{value!r} is not a valid {cls.__qualname__}")
+
+        def __iter__(cls):
+            return iter(cls.__members__.values())
+
+        def __len__(cls):
+            return len(cls.__members__)
+
+        def __contains__(cls, member):
+            return member in cls.__members__.values()
+
+    class Enum(metaclass=_EnumType):
+        """Some names, each with its value; no two have the same."""
+
+        def __repr__(self):
+            return f"<{type(self).__name__}.{self.name}: {self.value!r}>"
+
+        def __reduce__(self):
+            return type(self), (self.value,)
+
+    class StrEnum(str, Enum):  # noqa: SLOT000 members have a name and a value
+        """Members are texts."""
+
+        __str__ = str.__str__
+
+    class IntEnum(int, Enum):
+        """Members are numbers."""
+
+        __str__ = int.__repr__
+
+
+class _Pattern:
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __getattr__(self, name: str) -> Any:
+        import re
+
+        return getattr(re.compile(self._text), name)  # re keeps what it has compiled
+
+
+def pattern(text: str) -> Pattern[str]:
+    """Return a regular expression that is compiled when it is first used: without one `re` is not even imported."""
+    return _Pattern(text)  # type: ignore[return-value]
+
+
+class suppress:  # noqa: N801 the name that contextlib has for it
+    """`contextlib.suppress`: the block ends where one of some kinds of exception is raised."""
+
+    __slots__ = ("_kinds",)
+
+    def __init__(self, *kinds: type[BaseException]) -> None:
+        self._kinds = kinds
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, _error: object, _traceback: object) -> bool:
+        return kind is not None and issubclass(kind, self._kinds)
 
 
 class Missing:
@@ -194,6 +284,11 @@ def record(cls: type[T]) -> type[T]:
 def is_any(annotation: Any) -> bool:
     """Return whether annotation is `Any`, ours or that of typing."""
     return getattr(annotation, "__name__", "") == "Any"
+
+
+def is_text_enum(annotation: object) -> bool:
+    """Return whether annotation is a `StrEnum`, ours or that of enum."""
+    return isinstance(annotation, type) and issubclass(annotation, str) and hasattr(annotation, "__members__")
 
 
 def is_record(cls: object) -> bool:

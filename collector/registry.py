@@ -7,8 +7,8 @@ and no other is. Other distributions register entry points in the group `spansie
 
 from __future__ import annotations
 
-import importlib
 import os
+import sys
 from collections.abc import Iterator
 
 from collector.errors import CollectorError
@@ -74,7 +74,7 @@ class Registry:
     def _find_in_tree(self, kind: Kind, type: str) -> Registered | None:
         name = f"{self._root}.{kind.value}.{type}"
         try:
-            module = importlib.import_module(name)
+            module = _import(name)
         except ModuleNotFoundError as error:
             if error.name == name:
                 return None
@@ -95,7 +95,7 @@ class Registry:
         return None
 
     def _files(self, kind: Kind) -> Iterator[tuple[str, str]]:
-        package: ModuleType = importlib.import_module(f"{self._root}.{kind.value}")
+        package = _import(f"{self._root}.{kind.value}")
         for folder in package.__path__:
             for name in sorted(os.listdir(folder)):
                 if name.endswith(".py") and not name.startswith("_"):
@@ -116,3 +116,9 @@ class Registry:
             return Registered(type, entry_point.module, factory)
         except (ImportError, AttributeError) as error:
             raise Unavailable(str(error)) from error
+
+
+def _import(name: str) -> ModuleType:
+    # `importlib` would do the same, and import `warnings` for it.
+    __import__(name)
+    return sys.modules[name]

@@ -22,6 +22,7 @@ missing() {
     has_module libzstd || echo libzstd-dev libzstd-devel
     has_module zlib || echo zlib1g-dev zlib-devel
     has_module libpcre2-8 || echo libpcre2-dev pcre2-devel
+    has_module yaml-0.1 || echo libyaml-dev libyaml-devel
     has_llhttp || echo "$(llhttp)" llhttp-devel
     has_header || echo python3-dev python3-devel
     has_venv || echo python3-venv python3

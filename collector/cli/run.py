@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from collector.cli import Options
 from collector.cli.output import accepts_feature_gates, fail
 from collector.config.load import load
@@ -17,7 +15,8 @@ def run(options: Options) -> int:
 
     if not accepts_feature_gates(options):
         return 1
+    registry = Registry()
     try:
-        return serve(partial(load, options.configs, options.sets, Registry()))
+        return serve(lambda: load(options.configs, options.sets, registry))
     except ConfigError as error:
         return fail(error)

@@ -7,9 +7,7 @@ as `${env:ID}` gave the value. Null means the default. A field that Python canno
 
 from __future__ import annotations
 
-import enum
 import math
-import types
 from collections.abc import Callable, Iterator
 
 from collector.config.expand import UNKNOWN, Expanded, plain
@@ -17,7 +15,7 @@ from collector.config.fields import Duration, Option, Reference, Secret
 from collector.config.syntax import join, resolve
 from collector.config.values import format_duration, nearest, parse_duration
 from collector.errors import ConfigError, Problem
-from collector.lean import MISSING, Any, NamedTuple, TypeVar, fields, is_any, is_record
+from collector.lean import MISSING, Any, Field, StrEnum, TypeVar, fields, is_any, is_record, is_text_enum
 
 ConfigT = TypeVar("ConfigT")
 
@@ -25,36 +23,37 @@ _FAILED: Any = object()
 _NO_OPTION = Option(doc="")
 _MAX_SHOWN = 60
 _INT64_MAX = 2**63 - 1
+_UnionType: Any = type(int | str)
 
 
-class Key(NamedTuple):
-    """One key of a configuration class.
+class Key:
+    """One key of a configuration class, for the field of the name field; required when there is no default."""
 
-    Attributes:
-        annotation: the type, resolved.
-        required: True when there is no default.
-    """
+    __slots__ = ("_declared", "field", "name", "option", "required")
 
-    name: str
-    field: str
-    annotation: Any
-    option: Option
-    required: bool
+    def __init__(self, declared: Field) -> None:
+        self._declared = declared
+        self.name = declared.name.removesuffix("_")
+        self.field = declared.name
+        self.option: Option = declared.metadata or _NO_OPTION
+        self.required = declared.required
+
+    @property
+    def annotation(self) -> Any:
+        """The type; it is evaluated here, since few keys of a class are written in a configuration."""
+        return self._declared.type
 
 
 def keys_of(config_class: type[Any]) -> dict[str, Key]:
     """Return the keys of config_class in the order of their declaration."""
-    keys: dict[str, Key] = {}
-    for field in fields(config_class):
-        name = field.name.removesuffix("_")
-        keys[name] = Key(name, field.name, field.type, field.metadata or _NO_OPTION, field.required)
-    return keys
+    keys = map(Key, fields(config_class))
+    return {key.name: key for key in keys}
 
 
 def split_optional(annotation: Any) -> tuple[Any, bool]:
     """Return X and True for `X | None`, else annotation and False."""
-    if isinstance(annotation, types.UnionType):
-        inner = [part for part in annotation.__args__ if part is not types.NoneType]
+    if isinstance(annotation, _UnionType):
+        inner = [part for part in annotation.__args__ if part is not type(None)]
         if len(inner) == 1:
             return inner[0], True
     return annotation, False
@@ -103,7 +102,9 @@ class _Decoder:
         doubtful: set[str | None] = set()
         for name in value:
             if name not in keys:
-                self._fail(path, f"has invalid keys: {name}{self._advice(name, keys)}", join(path, name))
+                self._fail(
+                    path, f"has invalid keys: {show_key(name)}{self._advice(name, keys)}", join(path, name)
+                )
                 doubtful.add(nearest(name, keys))
         fields: dict[str, Any] = {}
         for key in keys.values():
@@ -123,12 +124,14 @@ class _Decoder:
 
     def _key(self, key: Key, values: dict[str, Any], path: str) -> Any:
         below = join(path, key.name)
-        value = values.get(key.name)
+        if key.name not in values:
+            return self._fail(below, "is required") if key.required else MISSING
+        value = values[key.name]
         annotation, optional = split_optional(key.annotation)
         if value is None or (
             isinstance(value, Expanded) and value.value is None and not _is_text(annotation)
         ):
-            if optional and key.option.null_enables and key.name in values:
+            if optional and key.option.null_enables:
                 return self.section(annotation, None, below)
             if key.required:
                 return self._fail(below, "is required")
@@ -168,7 +171,7 @@ class _Decoder:
             return self._float(option, value, path)
         if annotation is Duration:
             return self._duration(option, value, path)
-        if isinstance(annotation, type) and issubclass(annotation, enum.StrEnum):
+        if is_text_enum(annotation):
             return self._enum(annotation, option, value, path)
         raise TypeError(f"{path}: {annotation!r} cannot be the type of a configuration field")
 
@@ -216,7 +219,7 @@ class _Decoder:
             return self._choice(option, option.choices, value, path)
         return annotation(value)
 
-    def _enum(self, annotation: type[enum.StrEnum], option: Option, value: Any, path: str) -> Any:
+    def _enum(self, annotation: type[StrEnum], option: Option, value: Any, path: str) -> Any:
         choice = self._choice(option, [str(member) for member in annotation], value, path)
         return choice if choice is _FAILED else annotation(choice)
 
@@ -232,7 +235,8 @@ class _Decoder:
         if isinstance(value, float) and value.is_integer():
             value = int(value)
         if isinstance(value, bool) or not isinstance(value, int):
-            return self._expected("a whole number", value, path, _quotes_advice(value))
+            unit = f" of {option.unit}" if option.unit.isalpha() else ""
+            return self._expected("a whole number" + unit, value, path, _quotes_advice(value))
         if option.maximum is None and value > _INT64_MAX:
             return self._expected(f"at most {_INT64_MAX}", value, path)
         return self._in_range(option, value, path, str)
@@ -317,6 +321,11 @@ def _kind(value: Any) -> str:
         if isinstance(value, kind):
             return word
     return "text"
+
+
+def show_key(key: str) -> str:
+    """Return key as a message shows it: in quotes when what is wrong with it could not be seen."""
+    return key if key and key.isprintable() and key == key.strip() else repr(key)
 
 
 def describe(value: Any) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Mapping
 
 from collector.config.decode import keys_of
@@ -58,4 +57,4 @@ def _encode(value: Any) -> Any:
         return {name: _encode(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
         return [_encode(item) for item in value]
-    return str(value) if isinstance(value, str | enum.Enum) else value
+    return str(value) if isinstance(value, str) else value

@@ -8,19 +8,16 @@ RFC "env-vars"; unlike there, references after an escaped one are expanded too, 
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from collector.config import syntax
 from collector.config.sources import SourceError, Text
-from collector.errors import Problem
+from collector.errors import InvalidYAML, Problem
 from collector.lean import Any, NamedTuple
 
 MAX_DEPTH = 150
 MAX_REFERENCES = 10_000
 MAX_LENGTH = 16 * 1024 * 1024
-
-_TOKEN = re.compile(r"\$+\{?|\}")
 
 
 class Expanded(NamedTuple):
@@ -46,6 +43,20 @@ def plain(value: Any) -> Any:
     if isinstance(value, list):
         return [plain(item) for item in value]
     return None if value is UNKNOWN else value
+
+
+def _find_tokens(text: str) -> Iterator[tuple[int, int]]:
+    """Yield from where to where a `}` stands, or dollar signs with the `{` that may follow them."""
+    end = 0
+    for start, character in enumerate(text):
+        if start < end or character not in "$}":
+            continue
+        end = start + 1
+        if character == "$":
+            while text.startswith("$", end):
+                end += 1
+            end += text.startswith("{", end)
+        yield start, end
 
 
 class _Frame:
@@ -107,19 +118,20 @@ class Expander:
     def _text(self, text: str, found: list[str], depth: int) -> Any:
         frames = [_Frame(is_reference=False)]
         position = 0
-        for token in _TOKEN.finditer(text):
+        for start, end in _find_tokens(text):
             parts = frames[-1].parts
-            if token.start() > position:
-                parts.append(text[position : token.start()])
-            position = token.end()
-            n_dollars = token[0].count("$")
-            if token[0] == "}":
+            if start > position:
+                parts.append(text[position:start])
+            position = end
+            mark = text[start:end]
+            n_dollars = mark.count("$")
+            if mark == "}":
                 self._close(frames, found, depth)
                 continue
             # What stands in a reference is read again, so there an escape keeps both its dollars.
             in_reference = any(frame.is_reference for frame in frames)
-            if token[0][-1] != "{":
-                parts.append(token[0] if in_reference else "$" * (n_dollars - n_dollars // 2))
+            if mark[-1] != "{":
+                parts.append(mark if in_reference else "$" * (n_dollars - n_dollars // 2))
                 continue
             # Of an odd number the last one opens a reference; of an even number none does: it is escaped.
             n_escaped = n_dollars - n_dollars % 2
@@ -165,7 +177,7 @@ class Expander:
             return ""
         try:
             value = syntax.parse(text).value
-        except syntax.InvalidYAML:
+        except InvalidYAML:
             value = text
         if isinstance(value, str):
             return self._value(text, found, depth + 1)

@@ -1,20 +1,19 @@
 """How a component declares its configuration: classes made by `section`, whose fields are made by `option`.
 
 One declaration has many readers: the decoder, the checks, the reference text and the JSON schema.
-Allowed annotations: bool, int, float, str, Reference, Duration, Secret, enum.StrEnum subclasses, another such
+Allowed annotations: bool, int, float, str, Reference, Duration, Secret, StrEnum subclasses, another such
 class, tuple[X, ...], dict[str, X], `X | None`, and Any, which takes whatever stands there unchecked.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
 
 from collector.lean import MISSING, Any, Field, NamedTuple, TypeVar, dataclass_transform, record
 
 T = TypeVar("T")
 
-_NO_SYNONYMS: Mapping[str, str] = MappingProxyType({})
+_NO_SYNONYMS: Mapping[str, str] = {}
 
 
 class Duration(float):

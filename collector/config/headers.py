@@ -5,10 +5,9 @@ Source: RFC 9110, "Field Names" and "Field Values".
 
 from __future__ import annotations
 
-import string
 from collections.abc import Iterator, Mapping
 
-_IN_NAMES = frozenset(string.ascii_letters + string.digits + "!#$%&'*+-.^_`|~")
+_IN_NAMES = frozenset("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 
 
 def is_header_name(name: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 
-from collector.config.decode import decode, describe
+from collector.config.decode import decode, describe, show_key
 from collector.config.document import (
     ComponentEntry,
     Document,
@@ -73,7 +73,7 @@ class _Build:
             if key not in _SECTIONS:
                 word = nearest(key, _SECTIONS)
                 advice = f"; did you mean {word!r}?" if word else f"; valid keys: {', '.join(_SECTIONS)}"
-                self._fail("", f"has invalid keys: {key}{advice}", key)
+                self._fail("", f"has invalid keys: {show_key(key)}{advice}", key)
         components = {kind: self._components(kind) for kind in Kind}
         self._check_sections()
         service = self._service(components)

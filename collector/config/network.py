@@ -5,14 +5,13 @@ Source: OpenTelemetry Collector, confignet.
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Iterator
 
 from collector.config.values import split_address
-from collector.lean import Protocol
+from collector.lean import Protocol, StrEnum
 
 
-class Network(enum.StrEnum):
+class Network(StrEnum):
     """What an endpoint is an address of."""
 
     TCP = "tcp"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 import json
 import re
 import sys
@@ -16,7 +15,7 @@ from collector.config.sections import ServiceSection
 from collector.config.values import format_duration, nearest
 from collector.errors import CollectorError
 from collector.ids import Kind, Signal
-from collector.lean import Any, NamedTuple, is_any, is_record
+from collector.lean import Any, NamedTuple, is_any, is_record, is_text_enum
 from collector.registry import Registry
 from collector.telemetry.instruments import INCOMING_ITEMS, OUTGOING_ITEMS, Instrument
 
@@ -91,7 +90,7 @@ def type_text(annotation: Any, option: Option) -> str:
     if is_any(annotation) or annotation is object:
         return "anything"
     choices = option.choices or tuple(filter(None, option.values))
-    if issubclass(annotation, enum.StrEnum):
+    if is_text_enum(annotation):
         choices = [str(member) for member in annotation]
     if choices:
         return "one of " + ", ".join(f"`{choice}`" for choice in choices)

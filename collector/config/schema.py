@@ -9,7 +9,6 @@ Source: JSON Schema, draft 2020-12.
 
 from __future__ import annotations
 
-import enum
 import re
 import sys
 from collections.abc import Iterator
@@ -21,7 +20,7 @@ from collector.config.readers import Reader
 from collector.config.sections import MetricsSection, PipelineSection, ServiceSection
 from collector.config.values import format_duration
 from collector.ids import Kind, Signal
-from collector.lean import Any, NamedTuple, is_any, is_record
+from collector.lean import Any, NamedTuple, is_any, is_record, is_text_enum
 from collector.registry import Registered, Registry, Unavailable, UnknownType
 
 Schema = dict[str, Any]
@@ -215,7 +214,7 @@ class _Builder:
                 schema["type"] = [*schema["type"], "array"]
                 schema["items"] = {"type": "object", **pair, "additionalProperties": False}
             return schema
-        if issubclass(annotation, enum.StrEnum):
+        if is_text_enum(annotation):
             return _choice([str(member) for member in annotation], option)
         if annotation is Duration:
             text = {

@@ -8,21 +8,20 @@ from __future__ import annotations
 
 import codecs
 import os
-import re
 from collections.abc import Callable, Mapping
 
 from collector.config import syntax
 from collector.config.merge import merge
-from collector.errors import CollectorError, ConfigError, Problem, reason_of
+from collector.errors import CollectorError, ConfigError, InvalidYAML, Problem, reason_of
+from collector.ids import is_identifier
 from collector.lean import Any, NamedTuple
 
 SCHEMES = ("env", "file", "http", "https", "yaml")
 
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
-_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*\Z")
+_NO_MARKS = str.maketrans("", "", "+.-")
 _MAX_BYTES = 16 * 1024 * 1024
 _MAX_FETCH_S = 30.0
-_BYTE_ORDER_MARKS = ((codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"), (b"", "utf-8-sig"))
+_BYTE_ORDER_MARK = "\ufeff"
 
 
 class SourceError(CollectorError):
@@ -58,11 +57,11 @@ def read(uri: str, default_scheme: str, environ: Mapping[str, str]) -> Text:
     Raises:
         SourceError: there is nothing that can be read.
     """
-    match = _SCHEME.match(uri)
-    if match is None and default_scheme == "env" and ":" in uri:
-        raise SourceError(f'invalid uri: "{uri}"{_default_advice(uri)}')
-    scheme = match[1] if match else default_scheme
-    rest = uri[match.end() :] if match else uri
+    scheme, colon, rest = uri.partition(":")
+    if not colon or not _is_scheme(scheme):
+        if colon and default_scheme == "env":
+            raise SourceError(f'invalid uri: "{uri}"{_default_advice(uri)}')
+        scheme, rest = default_scheme, uri
     if scheme == "env":
         return _read_variable(rest, environ)
     if scheme == "file":
@@ -75,13 +74,18 @@ def read(uri: str, default_scheme: str, environ: Mapping[str, str]) -> Text:
     raise SourceError(f'scheme "{scheme}" is not supported for uri "{uri}"{advice}')
 
 
+def _is_scheme(text: str) -> bool:
+    # A letter, then at least one of letters, digits and `+.-`: one alone is a drive.
+    return len(text) > 1 and text[0].isalpha() and text.isascii() and text.translate(_NO_MARKS).isalnum()
+
+
 def _default_advice(uri: str) -> str:
     return f'; a default is written "env:{uri}"' if ":-" in uri else f"; known: {', '.join(SCHEMES)}"
 
 
 def _read_variable(rest: str, environ: Mapping[str, str]) -> Text:
     name, has_default, default = rest.partition(":-")
-    if not _NAME.match(name):
+    if not is_identifier(name):
         raise SourceError(
             f'environment variable "{name}" has invalid name: must match regex ^[a-zA-Z_][a-zA-Z0-9_]*$'
         )
@@ -94,19 +98,25 @@ def _read_variable(rest: str, environ: Mapping[str, str]) -> Text:
 def _read_file(path: str) -> Text:
     try:
         with open(path, "rb") as file:
-            return Text(_decode(file.read(), path), path)
+            content = file.read(_MAX_BYTES + 1)
     except OSError as error:
         raise SourceError(f"cannot read {path!r}: {(error.strerror or str(error)).lower()}") from error
     except ValueError as error:
         raise SourceError(f"cannot read {path!r}: not a path") from error
+    if len(content) > _MAX_BYTES:
+        raise SourceError(f"cannot read {path!r}: larger than {_MAX_BYTES} bytes")
+    return Text(_decode(content, path), path)
 
 
 def _decode(content: bytes, name: str) -> str:
-    encoding = next(encoding for mark, encoding in _BYTE_ORDER_MARKS if content.startswith(mark))
+    is_utf16 = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     try:
-        return content.decode(encoding)
-    except UnicodeError as error:
-        raise SourceError(f"cannot read {name!r}: not UTF-8 text") from error
+        return content.decode("utf-16" if is_utf16 else "utf-8").removeprefix(_BYTE_ORDER_MARK)
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise SourceError(
+            f"cannot read {name!r}: not UTF-8 text: byte 0x{content[error.start]:02x} on line {line}"
+        ) from error
 
 
 def _fetch(url: str) -> Text:
@@ -158,12 +168,15 @@ def read_set(text: str) -> Layer:
 def _layer(text: str, place: Callable[[int], str]) -> Layer:
     try:
         parsed = syntax.parse(text)
-    except syntax.InvalidYAML as error:
+    except InvalidYAML as error:
         raise ConfigError([Problem(place(error.line), error.message)]) from error
     if parsed.value is None:
         return Layer({}, {})
     if not isinstance(parsed.value, dict):
-        raise ConfigError([Problem(place(1), "expected a map of sections such as 'receivers'")])
+        from collector.config.decode import describe
+
+        problem = f"expected a map of sections such as 'receivers', got {describe(parsed.value)}"
+        raise ConfigError([Problem(place(1), problem)])
     return Layer(_split(parsed.value), {path: place(line) for path, line in parsed.lines.items()})
 
 

@@ -7,44 +7,16 @@ anchors may multiply.
 
 from __future__ import annotations
 
-import contextlib
 import math
-import re
-from collections.abc import Iterator
 
-from collector.errors import CollectorError
+from collector.errors import InvalidYAML
 from collector.lean import Any, NamedTuple
-
-
-class _LazyPattern:
-    # A pattern that is compiled when it is first used.
-
-    def __init__(self, *arguments: Any) -> None:
-        self._arguments = arguments
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(re.compile(*self._arguments), name)
-
-
-@contextlib.contextmanager
-def _lazy_patterns() -> Iterator[None]:
-    compile_now = re.compile
-    re.compile = _LazyPattern  # type: ignore[assignment]
-    try:
-        yield
-    finally:
-        re.compile = compile_now
-
-
-# PyYAML compiles its patterns while it is imported, one of them over all of Unicode, and its parser in C, which is used
-# here, needs none: they would be a seventh of the work to start.
-with _lazy_patterns():
-    import yaml
+from collector.native import yaml
+from collector.native.yaml import Event
 
 MAX_DEPTH = 100
 MAX_VALUES = 100_000
 
-_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _WORDS: dict[str, Any] = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL")),
     **dict.fromkeys(("true", "True", "TRUE"), True),
@@ -53,11 +25,9 @@ _WORDS: dict[str, Any] = {
     **dict.fromkeys((".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF"), math.inf),
     **dict.fromkeys(("-.inf", "-.Inf", "-.INF"), -math.inf),
 }
-_INT = re.compile(
-    r"(?P<sign>[-+]?)(?:0[xX](?P<hex>[0-9a-fA-F]+)|0[oO]?(?P<oct>[0-7]+)|0[bB](?P<bin>[01]+)|(?P<dec>0|[1-9][0-9]*))\Z"
-)
-_BASES = {"hex": 16, "oct": 8, "bin": 2, "dec": 10}
-_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?\Z")
+_PREFIXES = {"0x": 16, "0o": 8, "0b": 2}
+_DIGITS = {2: "01", 8: "01234567", 10: "0123456789", 16: "0123456789abcdefABCDEF"}
+_IN_FLOATS = "0123456789+-.eE"
 _MAX_INT_LENGTH = 70
 _TAG = "tag:yaml.org,2002:"
 _TAG_TYPES: dict[str, Any] = {
@@ -66,15 +36,6 @@ _TAG_TYPES: dict[str, Any] = {
     "int": (int,),
     "float": (int, float),
 }
-
-
-class InvalidYAML(CollectorError):
-    """Text that is no YAML, or YAML that says nothing; line counts from 1."""
-
-    def __init__(self, message: str, line: int) -> None:
-        self.message = message
-        self.line = line
-        super().__init__(f"line {line}: {message}")
 
 
 class Parsed(NamedTuple):
@@ -92,11 +53,10 @@ def parse(text: str) -> Parsed:
     """
     try:
         return _Builder(text).build()
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        raise InvalidYAML(str(error.problem), mark.line + 1 if mark else 1) from error
-    except yaml.YAMLError as error:
-        raise InvalidYAML(getattr(error, "reason", None) or str(error), 1) from error
+    except yaml.Fault as fault:
+        from collector.config.yaml_faults import explain
+
+        raise InvalidYAML(*explain(fault, text)) from fault
     except UnicodeError as error:
         raise InvalidYAML("the text is not valid Unicode", 1) from error
 
@@ -113,40 +73,39 @@ class _Anchored(NamedTuple):
 
 
 class _Builder:
-    # Works on the parser's events: composing and constructing in PyYAML knows no bounds and other types.
-
     def __init__(self, text: str) -> None:
-        self._loader = _Loader(text)
+        self._events = yaml.read_events(text)
         self._lines: dict[str, int] = {}
-        self._anchors: dict[str, _Anchored] = {}
+        self._anchors: dict[str, _Anchored | None] = {}  # None while the value is being read
         self._n_values = 0
         self._deepest = 0
 
     def build(self) -> Parsed:
         self._next()
         value = None
-        if self._loader.check_event(yaml.DocumentStartEvent):
-            self._next()
+        if (event := self._next()).kind == yaml.DOCUMENT:
             value = self._value(self._next(), "", 0)
             self._next()
-        event = self._next()
-        if not isinstance(event, yaml.StreamEndEvent):
-            raise InvalidYAML("expected one document, found another", _line(event))
+            event = self._next()
+        if event.kind != yaml.STREAM_END:
+            raise InvalidYAML("expected one document, found another", event.line)
         return Parsed(value, self._lines)
 
-    def _next(self) -> Any:
-        return self._loader.get_event()
+    def _next(self) -> Event:
+        return next(self._events)
 
-    def _value(self, event: Any, path: str, depth: int) -> Any:
-        self._lines[path] = _line(event)
-        if isinstance(event, yaml.AliasEvent):
+    def _value(self, event: Event, path: str, depth: int) -> Any:
+        self._lines[path] = event.line
+        if event.kind == yaml.ALIAS:
             return self._alias(event, depth)
         self._reach(depth, 1, event)
+        if event.anchor:
+            self._anchors.setdefault(event.anchor, None)
         n_before, deepest_before = self._n_values, self._deepest
         self._deepest = depth
-        if isinstance(event, yaml.ScalarEvent):
+        if event.kind == yaml.SCALAR:
             value = _scalar(event)
-        elif isinstance(event, yaml.SequenceStartEvent):
+        elif event.kind == yaml.SEQUENCE:
             value = self._sequence(path, depth)
         else:
             value = self._mapping(path, depth)
@@ -157,25 +116,27 @@ class _Builder:
         self._deepest = max(self._deepest, deepest_before)
         return value
 
-    def _alias(self, event: Any, depth: int) -> Any:
+    def _alias(self, event: Event, depth: int) -> Any:
         # The value is shared, but counted as often as it is used: others walk it that often.
         anchored = self._anchors.get(event.anchor)
         if anchored is None:
-            raise InvalidYAML(f'unknown anchor "{event.anchor}" referenced', _line(event))
+            is_open = event.anchor in self._anchors
+            problem = "anchor '{}' value contains itself" if is_open else 'unknown anchor "{}" referenced'
+            raise InvalidYAML(problem.format(event.anchor), event.line)
         self._reach(depth + anchored.height, anchored.n_values, event)
         return anchored.value
 
-    def _reach(self, depth: int, n_values: int, event: Any) -> None:
+    def _reach(self, depth: int, n_values: int, event: Event) -> None:
         self._n_values += n_values
         self._deepest = max(self._deepest, depth)
         if self._n_values > MAX_VALUES:
-            raise InvalidYAML(f"more than {MAX_VALUES} values", _line(event))
+            raise InvalidYAML(f"more than {MAX_VALUES} values", event.line)
         if depth > MAX_DEPTH:
-            raise InvalidYAML(f"nested deeper than {MAX_DEPTH} levels", _line(event))
+            raise InvalidYAML(f"nested deeper than {MAX_DEPTH} levels", event.line)
 
     def _sequence(self, path: str, depth: int) -> list[Any]:
         items: list[Any] = []
-        while not isinstance(event := self._next(), yaml.SequenceEndEvent):
+        while (event := self._next()).kind != yaml.END:
             items.append(self._value(event, join(path, len(items)), depth + 1))
         return items
 
@@ -183,10 +144,15 @@ class _Builder:
         items: dict[str, Any] = {}
         merged: dict[str, Any] = {}
         key_lines: dict[str, int] = {}
-        while not isinstance(event := self._next(), yaml.MappingEndEvent):
-            line = _line(event)
-            if isinstance(event, yaml.ScalarEvent) and event.value == "<<" and event.implicit[0]:
-                merged = {**self._merge(self._value(self._next(), path, depth + 1), line), **merged}
+        while (event := self._next()).kind != yaml.END:
+            line = event.line
+            if event.kind == yaml.SCALAR and event.value == "<<" and event.is_plain:
+                line_of_map = self._lines[path]
+                merge = self._merge(self._value(self._next(), path, depth + 1), line)
+                self._lines[path] = line_of_map
+                for key in merge:
+                    self._lines.setdefault(join(path, key), line)
+                merged = {**merge, **merged}
                 continue
             key = self._key(event)
             if key in key_lines:
@@ -197,10 +163,10 @@ class _Builder:
             self._lines[below] = line
         return {**merged, **items}
 
-    def _key(self, event: Any) -> str:
-        if isinstance(event, yaml.ScalarEvent):
-            return str(event.value)
-        raise InvalidYAML("a key must be text", _line(event))
+    def _key(self, event: Event) -> str:
+        if event.kind == yaml.SCALAR:
+            return event.value
+        raise InvalidYAML("a key must be text", event.line)
 
     def _merge(self, value: Any, line: int) -> dict[str, Any]:
         merged: dict[str, Any] = {}
@@ -211,21 +177,16 @@ class _Builder:
         return merged
 
 
-def _line(event: Any) -> int:
-    return int(event.start_mark.line) + 1
-
-
-def _scalar(event: Any) -> Any:
-    text = event.value
-    tag = event.tag
-    if tag is None or event.implicit[0]:
-        return resolve(text) if event.implicit[0] else text
+def _scalar(event: Event) -> Any:
+    text, tag = event.value, event.tag
+    if event.is_plain:
+        return resolve(text)
     name = tag.removeprefix(_TAG)
-    if tag == "!" or name == "str":
+    if name in ("", "str"):
         return text
     value = resolve(text)
     if name not in _TAG_TYPES or not isinstance(value, _TAG_TYPES[name]):
-        raise InvalidYAML(f"cannot read {text[:60]!r} as {tag.replace(_TAG, '!!')}", _line(event))
+        raise InvalidYAML(f"cannot read {text[:60]!r} as {tag.replace(_TAG, '!!')}", event.line)
     return float(value) if name == "float" else value
 
 
@@ -236,12 +197,30 @@ def resolve(text: str) -> Any:
     if text[0] not in "+-.0123456789":
         return text
     plain = text.replace("_", "")
-    whole = _INT.match(plain) if len(plain) <= _MAX_INT_LENGTH else None
-    if whole is not None:
-        base = str(whole.lastgroup)
-        value = int(whole["sign"] + whole[base], _BASES[base])
-        if -(2**63) <= value < 2**64:
-            return value
-    if _FLOAT.match(plain) and math.isfinite(number := float(plain)):
-        return number
-    return text
+    value = _int(plain) if len(plain) <= _MAX_INT_LENGTH else None
+    if value is not None and -(2**63) <= value < 2**64:
+        return value
+    number = _float(plain)
+    return text if number is None else number
+
+
+def _int(text: str) -> int | None:
+    digits = text[1:] if text[:1] in ("+", "-") else text
+    base = _PREFIXES.get(digits[:2].lower(), 0)
+    if base:
+        digits = digits[2:]
+    else:
+        base = 8 if digits[:1] == "0" and len(digits) > 1 else 10
+    if not digits or digits.strip(_DIGITS[base]):  # int takes more than digits
+        return None
+    return -int(digits, base) if text[0] == "-" else int(digits, base)
+
+
+def _float(text: str) -> float | None:
+    if text.strip(_IN_FLOATS):  # float takes more: `nan` and `infinity`, spaces, digits of all the world
+        return None
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None

@@ -5,15 +5,16 @@ Source: OpenTelemetry Collector, configtls (keys, defaults, texts); Go, package 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 
 from collector.config.fields import Duration, Secret, option, section
 from collector.errors import TLSFailure
 from collector.ids import Pem
-from collector.lean import TYPE_CHECKING, Any
+from collector.lean import TYPE_CHECKING, Any, pattern
 
 if TYPE_CHECKING:
+    from re import Pattern
+
     from collector.native.tls import Tls
     from collector.telemetry.logs import Log
 
@@ -51,9 +52,9 @@ _INSECURE_SUITES = frozenset(
         "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA256",
     }
 )
-_CERTIFICATE = re.compile(r"-----BEGIN (TRUSTED |X509 )?CERTIFICATE-----")
+_CERTIFICATE = pattern(r"-----BEGIN (TRUSTED |X509 )?CERTIFICATE-----")
 _CHANGE_PERIOD_S = 1.0  # what stands for the Collector's being told of a change
-_KEY = re.compile(r"-----BEGIN ([A-Z0-9]+ )?PRIVATE KEY-----")
+_KEY = pattern(r"-----BEGIN ([A-Z0-9]+ )?PRIVATE KEY-----")
 _NO_CA = "failed to load TLS config: failed to load CA CertPool File"
 _NO_CERTIFICATE = "failed to load TLS config: failed to load TLS cert and key"
 _NO_CLIENT_CA = "failed to load client CA CertPool"
@@ -266,9 +267,9 @@ def _text(path: str, pem: str, what: str) -> str:
         raise TLSFailure(f"{what}: open {path}: {(error.strerror or str(error)).lower()}") from error
 
 
-def _pem(path: str, pem: str, pattern: re.Pattern[str], what: str, kind: str) -> str:
+def _pem(path: str, pem: str, begin: Pattern[str], what: str, kind: str) -> str:
     text = _text(path, pem, what)
-    if (path or pem) and not pattern.search(text):
+    if (path or pem) and not begin.search(text):
         raise TLSFailure(f"{what}: {path or 'the PEM text'} holds no {kind} in PEM format")
     return text
 

@@ -5,14 +5,13 @@ Source: Go, package time, ParseDuration and Duration.String.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from collector.config.fields import Duration
 from collector.lean import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    import socket
+    import _socket
 
 _UNITS_NS = {
     "ns": 1,
@@ -24,7 +23,7 @@ _UNITS_NS = {
     "m": 60_000_000_000,
     "h": 3_600_000_000_000,
 }
-_PART = re.compile(r"(?P<whole>[0-9]*)(?:\.(?P<fraction>[0-9]*))?(?P<unit>[^0-9.]*)")
+_DIGITS = "0123456789"
 _MAX_NS = 2**63 - 1
 _MAX_LENGTH = 64
 
@@ -36,26 +35,33 @@ def parse_duration(text: str) -> Duration:
         ValueError: in Go's words, such as `missing unit in duration "5"`.
     """
     total_ns = 0
-    position = 1 if text[:1] in ("-", "+") else 0
-    if text[position:] == "0":
+    rest = text[1:] if text[:1] in ("-", "+") else text
+    if rest == "0":
         return Duration(0.0)
-    if position == len(text) or len(text) > _MAX_LENGTH:
+    if not rest or len(text) > _MAX_LENGTH:
         raise ValueError(f'invalid duration "{text[:_MAX_LENGTH]}"')
-    while position < len(text):
-        part = _PART.match(text, position)
-        if part is None or not (part["whole"] or part["fraction"]):
+    while rest:
+        whole, rest = _split_digits(rest)
+        fraction, rest = _split_digits(rest[1:]) if rest[:1] == "." else ("", rest)
+        if not whole and not fraction:
             raise ValueError(f'invalid duration "{text}"')
-        if not part["unit"]:
+        unit = rest[: next((index for index, mark in enumerate(rest) if mark in f"{_DIGITS}."), len(rest))]
+        if not unit:
             raise ValueError(f'missing unit in duration "{text}"')
-        unit_ns = _UNITS_NS.get(part["unit"])
+        unit_ns = _UNITS_NS.get(unit)
         if unit_ns is None:
-            raise ValueError(f'unknown unit "{part["unit"]}" in duration "{text}"')
-        fraction = part["fraction"] or ""
-        total_ns += int((part["whole"] or "0") + fraction) * unit_ns // 10 ** len(fraction)
-        position = part.end()
+            raise ValueError(f'unknown unit "{unit}" in duration "{text}"')
+        total_ns += int(whole + fraction) * unit_ns // 10 ** len(fraction)
+        rest = rest[len(unit) :]
     if total_ns > _MAX_NS:
         raise ValueError(f'invalid duration "{text}"')
     return Duration((-total_ns if text[0] == "-" else total_ns) / 1e9)
+
+
+def _split_digits(text: str) -> tuple[str, str]:
+    """Return the digits with which text begins, and what follows."""
+    rest = text.lstrip(_DIGITS)
+    return text[: len(text) - len(rest)], rest
 
 
 def format_duration(seconds: float) -> str:
@@ -89,7 +95,7 @@ def split_address(text: str) -> tuple[str, int]:
         ValueError: text is neither.
     """
     host, colon, port = text.rpartition(":")
-    if not colon or "/" in text:
+    if not colon or "/" in text or text.endswith("]"):
         raise ValueError(f"expected host:port, got {text!r}")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
@@ -100,7 +106,7 @@ def split_address(text: str) -> tuple[str, int]:
     return host, int(port)
 
 
-def format_address(listener: socket.socket) -> str:
+def format_address(listener: _socket.socket) -> str:
     """Return the address that listener is bound to, as one would write it in an endpoint."""
     name = listener.getsockname()
     if not isinstance(name, tuple):

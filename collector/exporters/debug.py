@@ -7,7 +7,6 @@ are for people, not for load.
 
 from __future__ import annotations
 
-import enum
 import sys
 from collections.abc import Iterable, Iterator
 
@@ -17,13 +16,13 @@ from collector.exporterhelper.queue import QueueConfig, QueueSender
 from collector.exporterhelper.request import Request, Sent
 from collector.exporterhelper.retry import RetryConfig
 from collector.ids import Signal
-from collector.lean import Any, NamedTuple, TextIO
+from collector.lean import Any, NamedTuple, StrEnum, TextIO
 from collector.telemetry.instruments import Sample
 
 Node = dict[str, Any]
 
 
-class Verbosity(enum.StrEnum):
+class Verbosity(StrEnum):
     """How much is shown."""
 
     BASIC = "basic"

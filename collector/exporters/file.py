@@ -10,7 +10,6 @@ Source: OpenTelemetry Collector contrib, fileexporter (keys, defaults, framing, 
 from __future__ import annotations
 
 import contextlib
-import enum
 import os
 import threading
 import time
@@ -23,7 +22,7 @@ from collector.exporterhelper.queue import QueueConfig, QueueSender
 from collector.exporterhelper.request import Request, Sent
 from collector.exporterhelper.retry import RetryConfig
 from collector.ids import Signal
-from collector.lean import Any
+from collector.lean import Any, StrEnum
 from collector.telemetry.instruments import Sample
 
 _DAY_S = 86400
@@ -31,14 +30,14 @@ _REASON = "-size"
 """What the name of a rotated file ends in: why it was rotated."""
 
 
-class Format(enum.StrEnum):
+class Format(StrEnum):
     """How requests are written."""
 
     JSON = "json"
     PROTO = "proto"
 
 
-class Compression(enum.StrEnum):
+class Compression(StrEnum):
     """What records are compressed with."""
 
     NONE = "none"

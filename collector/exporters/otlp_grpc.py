@@ -9,7 +9,6 @@ specification, "OTLP/gRPC Response" and "Throttling".
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Iterator
 
 from collector import __version__
@@ -24,7 +23,7 @@ from collector.exporterhelper.queue import QueueSender, Taken
 from collector.exporterhelper.request import Request, Sent
 from collector.exporterhelper.timeout import TIMEOUT_DOC, attempt_limit_s
 from collector.ids import Signal
-from collector.lean import TYPE_CHECKING, Any, NamedTuple
+from collector.lean import TYPE_CHECKING, Any, NamedTuple, StrEnum
 from collector.native.client import Client, ExportResult
 from collector.native.codec import Encoding
 from collector.native.pipeline import Queue
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from collector.native.tls import Tls
 
 _OK = 0
+_CANCELLED = 1
 _RESOURCE_EXHAUSTED = 8
 _UNIMPLEMENTED = 12
 _INTERNAL = 13
@@ -42,13 +42,14 @@ _CODE_NAMES = (
     "PermissionDenied", "ResourceExhausted", "FailedPrecondition", "Aborted", "OutOfRange", "Unimplemented",
     "Internal", "Unavailable", "DataLoss", "Unauthenticated",
 )  # fmt: skip
+_FAILURE_CODES = {"timeout": "DeadlineExceeded", "cancelled": "Canceled"}
 # CANCELLED, DEADLINE_EXCEEDED, ABORTED, OUT_OF_RANGE, UNAVAILABLE, DATA_LOSS
 _RETRYABLE = frozenset({1, 4, 10, 11, 14, 15})
 
 _BALANCERS = ("", "round_robin", "pick_first", "weighted_round_robin", "least_request_experimental")
 
 
-class Compression(enum.StrEnum):
+class Compression(StrEnum):
     """What requests are compressed with."""
 
     NONE = "none"
@@ -179,8 +180,9 @@ def _is_compression_refusal(result: ExportResult) -> bool:
 def _failure(result: ExportResult, endpoint: str) -> ConsumeError:
     """Return the exception for a call that did not succeed."""
     if result.failure is not None:
-        code = "DeadlineExceeded" if result.failure == "timeout" else "Unavailable"
-        return RetryableError(f"rpc error: code = {code} desc = {endpoint}: {result.message}")
+        code = _FAILURE_CODES.get(result.failure, "Unavailable")
+        text = f"rpc error: code = {code} desc = {endpoint}: {result.message}"
+        return RetryableError(text, code=_CANCELLED if result.failure == "cancelled" else None)
     name = _CODE_NAMES[result.code] if 0 <= result.code < len(_CODE_NAMES) else f"Code({result.code})"
     text = f"rpc error: code = {name} desc = {result.message}"
     delay_s = result.retry_after_s
@@ -319,7 +321,9 @@ class OtlpGrpc:
 
     def _export(self, compression: Compression, request: Request, limit_s: float | None) -> ExportResult:
         message = self._recoder.recode(request, compression.encoding)
-        result: ExportResult = self._client.export(self._signal, compression.value, message, limit_s)
+        result: ExportResult = self._client.export(
+            self._signal, compression.value, message, limit_s, request.cancel_fd
+        )
         return result
 
 

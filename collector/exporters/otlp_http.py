@@ -6,7 +6,6 @@ retried, error text); OTLP specification, "OTLP/HTTP Response" and "OTLP/HTTP Th
 
 from __future__ import annotations
 
-import enum
 import json
 import re
 import time
@@ -31,7 +30,7 @@ from collector.exporterhelper.queue import QueueSender
 from collector.exporterhelper.request import Request, Sent
 from collector.exporterhelper.timeout import TIMEOUT_DOC
 from collector.ids import Pem, Signal
-from collector.lean import Any
+from collector.lean import Any, StrEnum
 from collector.native import codec
 from collector.native.client import PartialSuccess, read_partial_success, read_rpc_status
 from collector.telemetry.instruments import Sample
@@ -50,14 +49,14 @@ _REJECTED_KEYS = ("rejectedSpans", "rejectedDataPoints", "rejectedLogRecords")
 _UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
 
 
-class Encoding(enum.StrEnum):
+class Encoding(StrEnum):
     """How requests are written."""
 
     PROTO = "proto"
     JSON = "json"
 
 
-class Compression(enum.StrEnum):
+class Compression(StrEnum):
     """What request bodies are compressed with: the value is the Content-Encoding."""
 
     NONE = "none"

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import enum
-
-from collector.lean import Any
+from collector.lean import Any, StrEnum
 from collector.native.errors import check, new_error
 from collector.native.library import ffi, lib
 
 
-class Encoding(enum.StrEnum):
+class Encoding(StrEnum):
     """The encodings of `ss_encoding`, under the names that HTTP headers use."""
 
     IDENTITY = "identity"

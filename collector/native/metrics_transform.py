@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Sequence
 
-from collector.lean import Any, NamedTuple
+from collector.lean import Any, IntEnum, NamedTuple, StrEnum
 from collector.native.errors import new_error
 from collector.native.library import ffi, lib
 from collector.native.ops import Op
 
 
-class Counter(enum.IntEnum):
+class Counter(IntEnum):
     """What `Op.counter` counts; `spansieve.h` says what each is."""
 
     DELETED = lib.SS_METRICS_TRANSFORM_DELETED
@@ -20,7 +19,7 @@ class Counter(enum.IntEnum):
     SKIPPED = lib.SS_METRICS_TRANSFORM_SKIPPED
 
 
-class Aggregation(enum.StrEnum):
+class Aggregation(StrEnum):
     """How values of points that have become one are put together: ss_aggregation by name."""
 
     SUM = "sum"
@@ -31,7 +30,7 @@ class Aggregation(enum.StrEnum):
     COUNT = "count"
 
 
-class Action(enum.StrEnum):
+class Action(StrEnum):
     """What an operation does: ss_metric_action by name."""
 
     ADD_LABEL = "add_label"

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Sequence
 
-from collector.lean import Any
+from collector.lean import Any, IntEnum
 from collector.native.errors import fail, new_error
 from collector.native.library import ffi, lib
 from collector.native.runtime import Runtime
@@ -35,8 +34,8 @@ class Op:
         return int(lib.ss_op_outgoing_items(self.pointer))
 
 
-class Sign(enum.IntFlag):
-    """What makes a span worth little; a rule is a set of these that must all hold."""
+class Sign(IntEnum):
+    """What makes a span worth little; a rule is some of these, added up, that must all hold."""
 
     SHORT = 1
     NO_ATTRIBUTES = 2
@@ -48,14 +47,14 @@ REPARENTED = RULES_MAX
 
 
 def low_value(
-    *, min_duration_ns: int, names: Sequence[str], rules: Sequence[Sign], keep_roots: bool, reparent: bool
+    *, min_duration_ns: int, names: Sequence[str], rules: Sequence[int], keep_roots: bool, reparent: bool
 ) -> Op:
     """Return the low-value span filter; counter i is the spans dropped by rule i, REPARENTED those moved.
 
     Args:
         min_duration_ns: a span shorter than this is short.
         names: glob patterns.
-        rules: at most RULES_MAX; the first whose signs all hold drops the span.
+        rules: sets of Sign, at most RULES_MAX; the first whose signs all hold drops the span.
         keep_roots: spans without a parent are kept.
         reparent: children of a dropped span take its parent.
     """

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Iterator
 
 from collector.ids import Signal
+from collector.lean import IntEnum
 from collector.native.errors import new_error
 from collector.native.library import ffi, lib
 from collector.native.ops import Op
 
 
-class Mode(enum.IntEnum):
+class Mode(IntEnum):
     """How a kept share is decided; the values are those of ss_sampler_mode."""
 
     HASH_SEED = 0
@@ -20,7 +20,7 @@ class Mode(enum.IntEnum):
     SDK_RATIO = 3
 
 
-class SDK(enum.IntEnum):
+class SDK(IntEnum):
     """Whose ratio sampler sdk_ratio repeats; the values are those of ss_sampler_sdk."""
 
     PYTHON = 0
@@ -32,7 +32,7 @@ class SDK(enum.IntEnum):
     DATADOG = 6
 
 
-class Policy(enum.IntEnum):
+class Policy(IntEnum):
     """What a decision rests on; the values are those of ss_sampler_policy."""
 
     TRACE_ID_HASH = 0
@@ -44,7 +44,7 @@ class Policy(enum.IntEnum):
     TRACE_ID_SDK = 6
 
 
-class SamplingError(enum.IntEnum):
+class SamplingError(IntEnum):
     """Why fail_closed decided on an item; the values are those of ss_sampler_error."""
 
     MISSING_RANDOMNESS = 14
@@ -54,7 +54,7 @@ class SamplingError(enum.IntEnum):
     INVALID_SYNTAX = 18
 
 
-class Pattern(enum.IntEnum):
+class Pattern(IntEnum):
     """What shows that a trace id is not random; the values are those of ss_sampler_pattern."""
 
     ZERO_LOW_HALF = 19

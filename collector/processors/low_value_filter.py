@@ -85,8 +85,8 @@ def _words(rule: str) -> list[str]:
     return [word.strip() for word in rule.split(" and ")]
 
 
-def _signs(rule: str) -> ops.Sign:
-    signs = ops.Sign(0)
+def _signs(rule: str) -> int:
+    signs = 0
     for word in _words(rule):
         signs |= SIGNS[word]
     return signs

@@ -6,9 +6,7 @@ says what it shall serve and where requests go.
 
 from __future__ import annotations
 
-import enum
 import os
-import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from collector.component import Factory, Handle, Settings, Stability
@@ -18,7 +16,7 @@ from collector.config.http import HttpServer
 from collector.config.tls import CertificateWatch
 from collector.errors import StartError, TLSFailure
 from collector.ids import Signal
-from collector.lean import TYPE_CHECKING, NamedTuple
+from collector.lean import TYPE_CHECKING, NamedTuple, StrEnum, pattern
 from collector.native.library import has_net, lib
 from collector.native.pipeline import Consumer
 from collector.native.pipeline import Receiver as NativeReceiver
@@ -41,19 +39,19 @@ _MIN_PING_INTERVAL_S = 300.0
 # How soon after it came, and how often, a stranger is told of.
 _STRANGERS_PERIOD_S = 5.0
 _STRANGERS_SILENCE_S = 600.0
-_IN_PATHS = re.compile(r"[!-z|~]*")
-_BAD_ESCAPE = re.compile(r"%(?![0-9a-fA-F]{2}).{0,2}", re.DOTALL)
-_ESCAPE = re.compile(r"%([0-9a-fA-F]{2})")
+_IN_PATHS = frozenset(map(chr, range(ord("!"), ord("~") + 1))) - {"{", "}"}
+_BAD_ESCAPE = pattern(r"(?s)%(?![0-9a-fA-F]{2}).{0,2}")
+_ESCAPE = pattern(r"%([0-9a-fA-F]{2})")
 
 
-class TransportName(enum.StrEnum):
+class TransportName(StrEnum):
     """Who moves the bytes."""
 
     NATIVE = "native"
     GRPCIO = "grpcio"
 
 
-class InvalidItems(enum.StrEnum):
+class InvalidItems(StrEnum):
     """What items that are not valid OTLP cost."""
 
     REJECT_ITEM = "reject_item"
@@ -119,13 +117,15 @@ def parse_url_path(text: str) -> str:
     Raises:
         ValueError: it is none.
     """
-    bad = _BAD_ESCAPE.search(text)
-    if bad is not None:
-        raise ValueError(f'parse "{text}": invalid URL escape "{bad[0]}"')
-    path = _ESCAPE.sub(lambda escape: chr(int(escape[1], 16)), text.partition("#")[0].partition("?")[0])
+    path = text.partition("#")[0].partition("?")[0]
+    if "%" in text:
+        bad = _BAD_ESCAPE.search(text)
+        if bad is not None:
+            raise ValueError(f'parse "{text}": invalid URL escape "{bad[0]}"')
+        path = _ESCAPE.sub(lambda escape: chr(int(escape[1], 16)), path)
     if "://" in path:
         raise ValueError(f'parse "{text}": expected a path, got a URL')
-    if not _IN_PATHS.fullmatch(path):
+    if not _IN_PATHS.issuperset(path):
         raise ValueError(f'parse "{text}": expected letters, digits and marks, without braces')
     return path if path.startswith("/") else f"/{path}"
 
@@ -391,6 +391,10 @@ class Receiver:
         if http is not None and http.cors is not None and http.cors.allowed_headers and not http.cors.is_on:
             self._settings.log.warning(
                 "The CORS configuration specifies allowed headers but no allowed origins, and is therefore ignored."
+            )
+        if http is not None and http.cors is not None and http.cors.shuts_out_bodies:
+            self._settings.log.warning(
+                "cors::allowed_headers lacks Content-Type: browsers send neither JSON nor protobuf without it"
             )
         hosts = [address.rpartition(":")[0].strip("[]") for address in self._addresses.values()]
         if any(host in ("0.0.0.0", "::") for host in hosts) and len(self._tls) < len(hosts):

@@ -297,7 +297,9 @@ class _Builder:
 def _cause(error: Exception) -> str:
     if isinstance(error, StartError):
         return error.message
-    return str(error) if isinstance(error, CollectorError | OSError) else repr(error)
+    if isinstance(error, CollectorError | OSError | RuntimeError):  # the last is a thread that cannot be had
+        return str(error)
+    return repr(error)
 
 
 def _log_fields(node: Node) -> dict[str, str]:

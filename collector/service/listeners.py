@@ -6,17 +6,16 @@ socket of the one before; two owners never share one, so their clash is the erro
 
 from __future__ import annotations
 
-import contextlib
+import _socket as socket  # `socket` makes enums of all constants, and imports `selectors`
 import errno
 import os
-import socket
 import stat
 import threading
 from collections.abc import Sequence
 
 from collector.config.values import format_address, split_address
 from collector.errors import StartError
-from collector.lean import Any
+from collector.lean import Any, suppress
 from collector.telemetry.logs import Log
 
 _BACKLOG = 4096
@@ -134,7 +133,7 @@ def _open(transport: str, endpoint: str, own: Sequence[socket.socket], *, listen
     except ValueError as error:
         raise OSError(str(error)) from error
     family = _FAMILIES[transport]
-    is_dual = not host and family == socket.AF_UNSPEC and socket.has_dualstack_ipv6()
+    is_dual = not host and family == socket.AF_UNSPEC and _has_dual_stack()
     if not host:
         host = "::" if is_dual or family == socket.AF_INET6 else "0.0.0.0"
     try:
@@ -185,6 +184,19 @@ def _bind(
     return listener
 
 
+def _has_dual_stack() -> bool:
+    """Return whether one socket can serve IPv6 and IPv4, as `socket.has_dualstack_ipv6`."""
+    try:
+        probe = socket.socket(socket.AF_INET6, socket.SOCK_STREAM)
+        try:
+            probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        finally:
+            probe.close()
+    except OSError:
+        return False
+    return True
+
+
 def _describe(error: OSError) -> str:
     if error.errno is None:
         return str(error)
@@ -194,19 +206,19 @@ def _describe(error: OSError) -> str:
 
 def _remove_stale(path: str) -> None:
     """Remove the socket file of a process that has died; a live one keeps it, and bind then fails."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+    probe = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
         probe.setblocking(False)  # one whose backlog is full lives too
-        try:
-            probe.connect(path)
-        except OSError as error:
-            # A plain file refuses connections too.
-            if error.errno == errno.ECONNREFUSED and stat.S_ISSOCK(os.stat(path).st_mode):
-                os.unlink(path)
+        # A plain file refuses connections too.
+        if probe.connect_ex(path) == errno.ECONNREFUSED and stat.S_ISSOCK(os.stat(path).st_mode):
+            os.unlink(path)
+    finally:
+        probe.close()
 
 
 def _close(listener: socket.socket) -> None:
     path = listener.getsockname() if listener.family == socket.AF_UNIX else None
     listener.close()
     if path and isinstance(path, str):
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             os.unlink(path)

@@ -5,19 +5,18 @@ It carries no data: requests never pass here. An idle collector without periodic
 
 from __future__ import annotations
 
-import contextlib
-import heapq
 import itertools
 import os
 import select
-import signal
 import threading
 import time
 from collections.abc import Callable
-from types import TracebackType
 
-from collector.lean import Self
+from collector.lean import TYPE_CHECKING, Self, signal, suppress
 from collector.telemetry.logs import Log
+
+if TYPE_CHECKING:
+    from types import TracebackType
 
 Callback = Callable[[], None]
 
@@ -65,7 +64,7 @@ class Loop:
         self._log = log
         self._clock = clock
         self._lock = threading.Lock()
-        self._timers: list[tuple[float, int, Timer]] = []
+        self._timers: list[tuple[float, int, Timer]] = []  # few, sorted
         self._order = itertools.count()
         self._soon: list[Callback] = []
         self._readable: dict[int, Callback] = {}
@@ -80,7 +79,7 @@ class Loop:
         """Call back each period_s seconds, > 0; first after one period. Missed periods are not made up for."""
         timer = Timer(period_s, callback)
         with self._lock:
-            heapq.heappush(self._timers, (self._clock() + period_s, next(self._order), timer))
+            self._set(self._clock() + period_s, timer)
         self._wake()
         return timer
 
@@ -99,7 +98,7 @@ class Loop:
                 self._poll.unregister(fd)
         self._wake()
 
-    def on_signal(self, number: signal.Signals, callback: Callback) -> None:
+    def on_signal(self, number: int, callback: Callback) -> None:
         """Call back on the loop when the process is sent the signal; only from the main thread."""
         self._signals[number] = callback
         previous = signal.signal(number, lambda _number, _frame: None)
@@ -159,19 +158,23 @@ class Loop:
         self.close()
 
     def _wake(self) -> None:
-        with contextlib.suppress(BlockingIOError):
+        with suppress(BlockingIOError):
             os.write(self._wake_write, b"\0")
 
     def _timeout_ms(self) -> float | None:
         with self._lock:
             while self._timers and self._timers[0][2].is_cancelled:
-                heapq.heappop(self._timers)
+                self._timers.pop(0)
             if not self._timers:
                 return None
             return max(0.0, (self._timers[0][0] - self._clock()) * 1000)
 
+    def _set(self, time_s: float, timer: Timer) -> None:
+        self._timers.append((time_s, next(self._order), timer))
+        self._timers.sort()
+
     def _read_wake_ups(self) -> None:
-        with contextlib.suppress(BlockingIOError):
+        with suppress(BlockingIOError):
             for number in os.read(self._wake_read, 4096):
                 if (callback := self._signals.get(number)) is not None:
                     self._call(callback)
@@ -187,7 +190,7 @@ class Loop:
         with self._lock:
             due = []
             while self._timers and self._timers[0][0] <= now:
-                due.append(heapq.heappop(self._timers))
+                due.append(self._timers.pop(0))
         for time_s, _order, timer in due:
             if timer.is_cancelled:
                 continue
@@ -195,7 +198,7 @@ class Loop:
             behind = now - time_s
             next_s = time_s + timer.period_s if behind < timer.period_s else now + timer.period_s
             with self._lock:
-                heapq.heappush(self._timers, (next_s, next(self._order), timer))
+                self._set(next_s, timer)
 
     def _call(self, callback: Callback) -> None:
         try:

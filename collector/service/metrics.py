@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from fnmatch import fnmatchcase
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from collector.component import AdminRequest, AdminResponse, AdminServer, Settings
 from collector.lean import TYPE_CHECKING, NamedTuple
@@ -37,12 +36,7 @@ def make_page(telemetry: Telemetry, instance_id: str) -> Page | None:
     if prometheus is None:
         return None
     target = attributes(instance_id, telemetry.resource)
-    patterns = prometheus.with_resource_constant_labels
-    constant = {
-        name: value
-        for name, value in target.items()
-        if _matches(name, patterns.get("included", ())) and not _matches(name, patterns.get("excluded", ()))
-    }
+    constant = _select(target, prometheus.with_resource_constant_labels)
     host = f"[{prometheus.host}]" if ":" in prometheus.host else prometheus.host
     suffixes = not (prometheus.without_units and prometheus.without_type_suffix)
     return Page(f"{host}:{prometheus.port}", target, constant, suffixes)
@@ -82,5 +76,15 @@ class MetricsServer:
         return AdminResponse(200, page.CONTENT_TYPE, body)
 
 
-def _matches(name: str, patterns: Iterable[str]) -> bool:
-    return any(fnmatchcase(name, pattern) for pattern in patterns)
+def _select(attributes: Mapping[str, str], patterns: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Return the attributes whose names some pattern of `included` matches and none of `excluded`."""
+    if not patterns:
+        return {}
+    from fnmatch import fnmatchcase  # brings `re` along
+
+    return {
+        name: value
+        for name, value in attributes.items()
+        if any(fnmatchcase(name, pattern) for pattern in patterns.get("included", ()))
+        and not any(fnmatchcase(name, pattern) for pattern in patterns.get("excluded", ()))
+    }

@@ -9,21 +9,20 @@ from __future__ import annotations
 
 import gc
 import os
-import signal
 import sys
-import threading
 import time
 from collections.abc import Callable
 
 from collector import __version__
 from collector.errors import CollectorError, ConfigError, StartError
-from collector.lean import TYPE_CHECKING
+from collector.lean import TYPE_CHECKING, signal
 from collector.native.runtime import Runtime
 from collector.service.build import Host
 from collector.service.identity import attributes, make_instance_id
 from collector.service.lifecycle import Service
 from collector.service.listeners import Listeners
 from collector.service.loop import Loop
+from collector.service.threads import begin
 from collector.telemetry import logs
 
 if TYPE_CHECKING:
@@ -143,7 +142,7 @@ class _Operator:
             finally:
                 self._loop.call_soon(finish)
 
-        threading.Thread(target=work, name="service", daemon=True).start()
+        begin("service", work)
 
     def _reload_now(self) -> None:
         self._log.info("Reloading the configuration...")

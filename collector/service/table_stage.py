@@ -7,12 +7,12 @@ trying again cannot help, and shutdown runs out of time.
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from collections.abc import Iterator, Sequence
 
 from collector.component import Settings, TableProcessor
 from collector.errors import ConsumeError, Refused
+from collector.lean import suppress
 from collector.native.pipeline import Consumer, Queue, QueueItem, join
 from collector.native.runtime import Worker
 from collector.telemetry.instruments import (
@@ -60,8 +60,9 @@ class TableStage:
     def start(self) -> None:
         """Start the processor, then its thread."""
         self._processor.start()
-        self._thread = threading.Thread(target=self._run, name=f"process {self._labels[0][1]}", daemon=True)
-        self._thread.start()
+        thread = threading.Thread(target=self._run, name=f"process {self._labels[0][1]}", daemon=True)
+        thread.start()
+        self._thread = thread
 
     def shutdown(self, deadline_s: float) -> None:
         """Process and pass on what was taken in; give up on the rest after deadline_s seconds."""
@@ -91,7 +92,7 @@ class TableStage:
         if queue is None or output is None:
             raise RuntimeError("started before it was connected")
         worker = Worker(self._runtime)
-        with contextlib.suppress(StopIteration):
+        with suppress(StopIteration):
             while True:
                 item = queue.pop(_POP_S)
                 if item is not None:

@@ -1,22 +1,18 @@
 """Logs of the collector itself: a constant lower-case event and fields, one line each.
 
 The standard library's `logging` would do, and be a tenth of the start and of what is imported. What is used of it is
-little, so that a logger of the standard library can stand behind `Log` too, as in tests.
+little, so that a logger of the standard library can stand behind `Log` too, as in tests. `json` would bring `re` along.
 """
 
 from __future__ import annotations
 
-import contextlib
-import enum
-import json
-import math
 import os
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from collector.lean import Any, Protocol, TextIO
+from collector.lean import Any, Protocol, StrEnum, TextIO, suppress
 
 _DEBUG, _INFO, _WARNING, _ERROR, _FATAL = 10, 20, 30, 40, 50  # as in logging
 _LEVELS = {_DEBUG: "debug", _INFO: "info", _WARNING: "warn", _ERROR: "error", _FATAL: "fatal"}
@@ -77,7 +73,7 @@ class Log:
             self._logger.log(level, event, extra={"fields": {**self._fields, **fields}})
 
 
-class Encoding(enum.StrEnum):
+class Encoding(StrEnum):
     """How a log line is written: as the Collector's two encodings, without the caller."""
 
     CONSOLE = "console"
@@ -187,7 +183,7 @@ class Logger:
         with self._lock:
             for output in self._outputs:
                 # A log that cannot be written to must stop nothing; there is nowhere left to say so.
-                with contextlib.suppress(OSError, ValueError):
+                with suppress(OSError, ValueError):
                     stream: TextIO = getattr(sys, output) if isinstance(output, str) else output
                     stream.write(line)
                     stream.flush()
@@ -236,9 +232,7 @@ def _open(path: str) -> TextIO | str:
 def _close(outputs: Iterable[TextIO | str]) -> None:
     for output in outputs:
         if not isinstance(output, str):
-            with contextlib.suppress(
-                OSError
-            ):  # what could not be written is written, or not, for the last time
+            with suppress(OSError):  # what could not be written is written, or not, for the last time
                 output.close()
 
 
@@ -269,18 +263,25 @@ def _has_control(text: str) -> bool:
     return any(ord(character) < 32 for character in text)
 
 
+_JSON_WORDS = {None: "null", True: "true", False: "false"}
+_JSON_ESCAPES = {
+    **{code: f"\\u{code:04x}" for code in range(32)},
+    **str.maketrans(
+        {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+    ),
+}
+
+
 def _to_json(value: object) -> str:
-    return json.dumps(_plain(value), ensure_ascii=False)
-
-
-def _plain(value: object) -> object:
     # Exact types: a component id, say, is a tuple that must show as its text.
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    if value is None or type(value) in (str, int, float, bool):
-        return value
+    if value is None or type(value) is bool:
+        return _JSON_WORDS[value]
+    if type(value) in (int, float):
+        text = repr(value)
+        return text if text[-1].isdigit() else f'"{text}"'  # nan and inf are no JSON
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
+        items = (f"{_to_json(str(key))}: {_to_json(item)}" for key, item in value.items())
+        return f"{{{', '.join(items)}}}"
     if type(value) in (list, tuple):
-        return [_plain(item) for item in value]  # type: ignore[attr-defined]
-    return str(value)
+        return f"[{', '.join(map(_to_json, value))}]"  # type: ignore[call-overload]
+    return f'"{str(value).translate(_JSON_ESCAPES)}"'

@@ -7,7 +7,6 @@ with the Collector's defaults (`without_units`, `without_type_suffix`).
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Mapping
 
 from collector.telemetry.instruments import Instrument, Sample
@@ -15,8 +14,6 @@ from collector.telemetry.instruments import Instrument, Sample
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 _TARGET_INFO = Instrument("target_info", "gauge", "Target metadata")
-
-_NOT_IN_LABELS = re.compile(r"[^a-zA-Z0-9_]")
 
 _Labels = tuple[tuple[str, str], ...]
 
@@ -61,7 +58,11 @@ def _suffix(instrument: Instrument) -> str:
 
 def _to_labels(attributes: Mapping[str, str]) -> _Labels:
     """Return attributes under names that Prometheus takes, such as service_name."""
-    return tuple((_NOT_IN_LABELS.sub("_", name), value) for name, value in attributes.items())
+    return tuple((_to_label(name), value) for name, value in attributes.items())
+
+
+def _to_label(name: str) -> str:
+    return "".join(mark if mark.isascii() and mark.isalnum() else "_" for mark in name)
 
 
 def _format_labels(labels: _Labels) -> str:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import contextlib
 import http.server
 import io
+import os
+import re
 import socket
 import threading
 from collections.abc import Callable
@@ -31,10 +33,13 @@ from collector.transport.status import (
 )
 
 if TYPE_CHECKING:
+    import _socket
+
     from collector.transport.portable import Scratch
 
 _PROTOBUF = "application/x-protobuf"
 _JSON = "application/json"
+_AUTHORITY = re.compile(r"\A[A-Za-z]+://[^/]*")
 _ENCODINGS = {
     "identity": "identity",
     "gzip": "gzip",
@@ -132,7 +137,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self._has_unread_body = bool(
             self.headers.get("Transfer-Encoding") or self.headers.get("Content-Length", "0") != "0"
         )
-        signal = self.server.find_signal(self.path.partition("?")[0])
+        signal = self.server.find_signal(_AUTHORITY.sub("", self.path.partition("?")[0]))
         encoding = self.headers.get("Content-Encoding", "")
         content_type = self.headers.get("Content-Type", "").partition(";")[0].strip().lower()
         if not self.server.accepts(encoding):
@@ -299,14 +304,14 @@ class _Server(http.server.ThreadingHTTPServer):
     def __init__(
         self,
         listener: Listener,
-        listening: socket.socket,
+        listening: _socket.socket,
         acceptor: Acceptor,
         scratch: Scratch,
         clock: Callable[[], float],
     ) -> None:
         super().__init__(("", 0), _Handler, bind_and_activate=False)
         self.socket.close()
-        self.socket = listening.dup()
+        self.socket = socket.socket(fileno=os.dup(listening.fileno()))
         self.listener = listener
         self.acceptor = acceptor
         self.scratch = scratch
@@ -376,7 +381,7 @@ class HttpServer:
     def __init__(
         self,
         listener: Listener,
-        listening: socket.socket,
+        listening: _socket.socket,
         *,
         acceptor: Acceptor,
         scratch: Scratch,

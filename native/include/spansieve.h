@@ -28,7 +28,8 @@ typedef enum ss_status {
     SS_ERR_UNSUPPORTED, /* well-formed but not something this build or peer can do */
     SS_ERR_IO,          /* the network failed: connect, reset, closed */
     SS_ERR_TIMEOUT,     /* the deadline passed first */
-    SS_ERR_CLOSED       /* the handle was shut down */
+    SS_ERR_CLOSED,      /* the handle was shut down */
+    SS_ERR_CANCELLED    /* whoever asked for it has gone */
 } ss_status;
 
 /* Caller-owned detail of a failure. reason is a constant text, never freed. */
@@ -110,6 +111,38 @@ void ss_runtime_synchronize(ss_runtime *runtime);
 typedef struct ss_worker ss_worker;
 ss_worker *ss_worker_new(ss_runtime *runtime);
 void ss_worker_free(ss_worker *worker);
+
+/* ------------------------------------------------------------------ config: YAML */
+
+typedef enum ss_yaml_kind {
+    SS_YAML_OTHER = 0, /* the beginning of the stream, the end of a document */
+    SS_YAML_DOCUMENT,  /* begins */
+    SS_YAML_SCALAR,
+    SS_YAML_SEQUENCE, /* begins */
+    SS_YAML_MAPPING,  /* begins */
+    SS_YAML_END,      /* of the innermost sequence or mapping */
+    SS_YAML_ALIAS,
+    SS_YAML_STREAM_END
+} ss_yaml_kind;
+
+/* Texts are UTF-8, NULL where there is none, and valid until the next call. */
+typedef struct ss_yaml_event {
+    ss_yaml_kind kind;
+    bool is_plain;      /* a scalar without quotes and tag: its type is that which it looks like */
+    uint64_t line;      /* where it begins, from 1; of a fault, where it is */
+    uint64_t begin;     /* of a fault: the line where what was being read begins; 0: it is a character */
+    const char *anchor; /* defined here; of an alias, referred to */
+    const char *tag;    /* of a scalar */
+    const char *value;  /* of a scalar; may hold zero bytes */
+    size_t length;      /* of value */
+} ss_yaml_event;
+
+/* Reads a YAML text event by event. One thread at a time. */
+typedef struct ss_yaml ss_yaml;
+ss_yaml *ss_yaml_new(const uint8_t *text, size_t length); /* borrows text, UTF-8; NULL: no memory */
+void ss_yaml_free(ss_yaml *yaml);
+/* SS_ERR_MALFORMED: error has the reason and, in characters, the offset; in bytes where a character is the fault. */
+ss_status ss_yaml_next(ss_yaml *yaml, ss_yaml_event *event, ss_error *error);
 
 /* ------------------------------------------------------------------ otlp: scan, table, emit */
 
@@ -488,6 +521,7 @@ typedef struct ss_verdict {
     uint64_t rejected_items; /* with SS_CODE_OK: partial success */
     char message[512];       /* UTF-8, NUL-terminated */
     bool is_pending;         /* nothing of the above counts: the answer comes by the request's route */
+    bool is_too_fast;        /* pending, since its client brings more than is worked off: it is not read meanwhile */
 } ss_verdict;
 
 /* Something that takes requests of one signal. Built back to front; a consumer borrows those behind it. */
@@ -556,6 +590,7 @@ typedef struct ss_queue_stats {
     uint64_t items;                /* items held, those being exported included */
     uint64_t in_flight_requests;   /* popped, not yet done */
     uint64_t enqueue_failed_items; /* refused; not those of a batch, which tries again */
+    uint64_t withdrawn_items;      /* whose client has gone before they were popped; in no other counter */
     uint64_t sent_items;           /* this and what follows: as told to ss_queue_done */
     uint64_t failed_items;         /* those given up at the end included */
     uint64_t rejected_items;       /* of sent_items, in partial successes */
@@ -564,13 +599,15 @@ typedef struct ss_queue_stats {
     ss_encoding encoding;        /* that requests are given now */
     bool is_closed;
 } ss_queue_stats;
-/* A request taken from a queue. bytes stay valid until ss_queue_done. */
+/* A request taken from a queue. bytes and cancel_fd stay valid until ss_queue_done. */
 typedef struct ss_queue_item {
     const uint8_t *bytes;
     size_t length;
     ss_encoding encoding;   /* of bytes */
     size_t original_length; /* before compression */
     uint64_t n_items;
+    uint64_t deadline_ns; /* monotonic, when the client that waits for it goes; UINT64_MAX: none does, or never */
+    int cancel_fd;        /* readable once that client has gone; -1: none waits */
     void *handle;
 } ss_queue_item;
 /* block_on_overflow: wait up to a second for room before refusing. */
@@ -582,9 +619,13 @@ ss_status ss_queue_set_compression(ss_consumer *queue, ss_encoding encoding, int
 /* Wait for a request: SS_OK, SS_ERR_TIMEOUT, or SS_ERR_CLOSED once closed and empty. Any thread. */
 ss_status ss_queue_pop(ss_consumer *queue, uint64_t timeout_ns, ss_queue_item *item);
 /* From now on clients get their answer when their request has been delivered or given up: ss_queue_done says which.
- * Requests that come in batches are answered when they are queued, all the same. takes_all: capacity is for those
- * only; the others wait at their clients, who are as many as the receivers let in. */
-void ss_queue_hold_answers(ss_consumer *queue, bool takes_all);
+ * One whose client goes before it has been popped is dropped: withdrawn. Requests that come in batches are answered
+ * when they are queued, all the same. waiting_max: so many requests of clients may be held, whatever their size, and
+ * capacity is for the others only; 0: capacity is for all. */
+void ss_queue_hold_answers(ss_consumer *queue, uint64_t waiting_max);
+/* Wait before another attempt to send item. SS_ERR_TIMEOUT: timeout_ns have passed. SS_ERR_CLOSED: the queue is.
+ * SS_ERR_CANCELLED: its client has gone. Any thread. */
+ss_status ss_queue_wait(ss_consumer *queue, const ss_queue_item *item, uint64_t timeout_ns);
 /* What became of the request: counts it, frees its bytes and its place, tells its clients. SS_CODE_OK is sent, with
  * bytes_sent on the wire; all else is failed. NULL: not counted, and clients are to come again. False: it was counted
  * by ss_queue_give_up. Any thread. */
@@ -609,9 +650,9 @@ typedef struct ss_request {
     ss_payload payload;
     const uint8_t *bytes;
     size_t length;
-    ss_encoding encoding;        /* that it came in */
-    const ss_reply_route *route; /* NULL: accept returns when the answer is known */
-    const uint8_t *metadata;     /* block of the headers that the listener keeps, as native/plan/metadata.h says */
+    ss_encoding encoding;    /* that it came in */
+    ss_reply_route *route;   /* NULL: accept returns when the answer is known */
+    const uint8_t *metadata; /* block of the headers that the listener keeps, as native/plan/metadata.h says */
     size_t metadata_length;
 } ss_request;
 
@@ -840,14 +881,16 @@ typedef struct ss_client ss_client;
 ss_client *ss_client_new(const ss_client_config *config, ss_error *error);
 void ss_client_free(ss_client *client); /* closes; waits for the calls in flight to return */
 /* One unary Export call of signal: message is already in encoding. Blocks at most timeout_ns (UINT64_MAX: no limit),
- * but for a name server that does not answer. Any thread. */
+ * but for a name server that does not answer. The call is cancelled, SS_ERR_CANCELLED, once cancel_fd is readable (-1:
+ * never). Any thread. */
 void ss_client_export(ss_client *client, ss_signal signal, ss_encoding encoding, const uint8_t *message, size_t length,
-                      uint64_t timeout_ns, ss_client_result *result);
+                      uint64_t timeout_ns, int cancel_fd, ss_client_result *result);
 /* What ends ss_client_export_queue, beside failures. */
 typedef struct ss_export_watch {
     uint64_t timeout_ns;     /* of each call, as for ss_client_export */
     uint32_t n_threads;      /* so many requests are in flight: all threads are busy; UINT32_MAX: that may be */
-    uint64_t reported_items; /* more than these have found no room in the queue; not before a tenth of a second */
+    uint64_t reported_items; /* more than these have found no room in the queue or were withdrawn from it; not before a
+                                tenth of a second */
 } ss_export_watch;
 typedef struct ss_export_attempt {
     bool is_made; /* else nothing of the rest counts */

@@ -1,9 +1,12 @@
-"""The stand-ins for typing and dataclasses."""
+"""The stand-ins for typing, dataclasses, enum and others."""
 
+import copy
+import enum
 import pickle
 import subprocess
 import sys
 import typing
+from typing import Any
 
 import pytest
 
@@ -113,6 +116,70 @@ class TestRecord:
         with pytest.raises(AttributeError):
             del base.needed
         assert lean.replace(base, needed=2) == Base(needed=2) != base
+
+
+class TestEnums:
+    """Ours beside those of enum."""
+
+    @pytest.fixture(params=[lean, enum], ids=["ours", "theirs"])
+    def kinds(self, request: pytest.FixtureRequest) -> Any:
+        kinds = request.param
+
+        class Plain(kinds.Enum):
+            A = "a"
+            B = "b"
+
+            @property
+            def shout(self) -> str:
+                return self.value.upper()
+
+        class Text(kinds.StrEnum):
+            A = "a"
+            B = "b"
+
+        class Number(kinds.IntEnum):
+            ONE = 1
+            TWO = 2
+
+        return Plain, Text, Number
+
+    def test_members_are_found_by_name_and_value(self, kinds: Any) -> None:
+        """Each is the same object, whichever way it is reached, and no other is made."""
+        for kind in kinds:
+            assert 2 == len(kind) == len(list(kind))
+            for name, member in kind.__members__.items():
+                assert member is getattr(kind, name) is kind(member.value) is kind(member)
+                assert name == member.name
+                assert member in kind
+                assert isinstance(member, kind)
+                assert member is copy.deepcopy(member)
+            with pytest.raises(ValueError, match="'none' is not a valid "):
+                kind("none")
+
+    def test_members_are_what_their_kind_says(self, kinds: Any) -> None:
+        """Texts are texts and numbers are numbers; those of neither kind are only equal to themselves."""
+        plain, text, number = kinds
+        assert ("A", "b") == (plain.A.shout, plain.B.value)
+        assert plain.A != "a"
+        assert repr(plain.A).endswith("Plain.A: 'a'>")
+        assert ("a", "a", "a", "a b") == (str(text.A), f"{text.A}", text.A, " ".join(text))
+        assert ({"a": 1}, 3, "2") == ({text.A: 1}, number.ONE + number.TWO, str(number.TWO))
+        assert {plain.A: 1}[plain("a")] == 1
+
+    def test_a_choice_of_texts_is_known(self, kinds: Any) -> None:
+        """The decoder takes either, so that other packages may use enum's."""
+        plain, text, number = kinds
+        assert [False, True, False, False] == [lean.is_text_enum(each) for each in (plain, text, number, str)]
+
+
+def test_suppress_ends_the_block_at_its_kinds_only() -> None:
+    """As contextlib's: a subclass counts, another kind goes on, no exception is no matter."""
+    with lean.suppress(OSError, ValueError):
+        raise FileNotFoundError
+    with lean.suppress(OSError):
+        pass
+    with pytest.raises(KeyError), lean.suppress(OSError, ValueError):
+        raise KeyError
 
 
 def test_the_start_path_loads_none_of_what_it_stands_in_for() -> None:

@@ -106,7 +106,7 @@ def test_socket_is_ready_for_an_event_loop(listeners: Listeners, log: Log) -> No
     view = listeners.view("in", log)
     listener = view.get("tcp", "127.0.0.1:0")
     assert not listener.getblocking()
-    assert not listener.get_inheritable()
+    assert not os.get_inheritable(listener.fileno())
     assert listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
     view.release()
 

@@ -11,8 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from collector.ids import ComponentID
+from collector.telemetry import logs
 from collector.telemetry.logs import Log, RepeatFilter, configure
 
 
@@ -58,6 +61,19 @@ def test_json_line_has_the_collectors_keys(lines: Any) -> None:
         "ratio": "nan",
         "ok": None,
     } == record
+
+
+_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=10,
+)
+
+
+@given(value=_VALUES)
+def test_fields_are_written_as_json_writes_them(value: object) -> None:
+    """Any text, number or structure is what the standard library would have made of it, unescaped as there."""
+    assert json.dumps({"a": value}, ensure_ascii=False) == logs._to_json({"a": value})
 
 
 @pytest.mark.parametrize("encoding", ["console", "json"])
