@@ -46,6 +46,13 @@ GATES = {
             "extension.healthcheck.useComponentStatus", False, "Alpha", "v0.142.0",
             "Tell the state of each component in health_check.",
         ),
+        Gate("filter.filterlog.useOTTLBridge", False, "Alpha", "v0.81.0", "Match log records of attributes by OTTL."),
+        Gate("filter.filtermetric.useOTTLBridge", False, "Alpha", "v0.81.0", "Match metrics of attributes by OTTL."),
+        Gate("filter.filterspan.useOTTLBridge", False, "Alpha", "v0.79.0", "Match spans of attributes by OTTL."),
+        Gate("ottl.PanicDuplicateName", True, "Stable", "v0.141.0", "Refuse two functions of one name; no OTTL here."),
+        Gate("ottl.contexts.enableOTelColContext", True, "Stable", "v0.147.0", "Read otelcol.* in OTTL; no OTTL here."),
+        Gate("ottl.functions.enableLambda", False, "Alpha", "v0.155.0", "Let functions be arguments; no OTTL here."),
+        Gate("ottl.set.allowNil", True, "Beta", "v0.158.0", "Set attributes to nothing; no OTTL here."),
         Gate("pdata.useProtoPooling", False, "Alpha", "v0.133.0", "Reuse memory of requests; always so here."),
         Gate(
             "pkg.confighttp.PrioritizeNewKeepalive", True, "Stable", "v0.162.0",
