@@ -7,7 +7,6 @@ grows by multiplier up to max_interval, the delay is uniform within randomizatio
 from __future__ import annotations
 
 import os
-import threading
 import time
 from collections.abc import Callable, Iterator
 
@@ -15,6 +14,7 @@ from collector.config.fields import Duration, option, section
 from collector.errors import PermanentError, RetryableError
 from collector.lean import TypeVar
 from collector.telemetry.logs import Log
+from collector.threads import TIMEOUT_MAX
 
 T = TypeVar("T")
 
@@ -107,7 +107,7 @@ class RetrySender:
                     error=str(error),
                     interval_s=round(delay_s, 3),
                 )
-                if self._wait(min(delay_s, threading.TIMEOUT_MAX)):
+                if self._wait(min(delay_s, TIMEOUT_MAX)):
                     raise _give_up("interrupted due to shutdown", error) from error
 
     def _delays_s(self) -> Iterator[float]:

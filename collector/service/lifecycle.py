@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from collector.component import Factory, Stability
@@ -14,6 +13,7 @@ from collector.service.graph import Graph, Node
 from collector.service.metrics import MetricsServer, Page, make_page
 from collector.telemetry.instruments import Instrument, Sample
 from collector.telemetry.process import ProcessMetrics
+from collector.threads import Lock, Thread
 
 if TYPE_CHECKING:
     from collector.config.document import Document
@@ -46,11 +46,11 @@ class Service:
     def __init__(self, host: Host) -> None:
         self._host = host
         self._log = host.log
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._running = NOTHING
         self._leaving: list[Instance] = []
         self._totals: dict[_Series, float] = {}
-        self._drains: list[threading.Thread] = []
+        self._drains: list[Thread] = []
         self._shutdown_timeout_s = 0.0
         self._process = ProcessMetrics(host.runtime, host.clock)
         self._metrics_factory = Factory(
@@ -212,7 +212,7 @@ def _nothing() -> None:
     pass
 
 
-def _start_thread(work: Callable[..., None], *arguments: object) -> threading.Thread:
-    thread = threading.Thread(target=work, args=arguments, name="shutdown", daemon=True)
+def _start_thread(work: Callable[..., None], *arguments: object) -> Thread:
+    thread = Thread(work, *arguments)
     thread.start()
     return thread

@@ -10,7 +10,6 @@ from __future__ import annotations
 import gc
 import os
 import sys
-import threading
 import time
 from collections.abc import Callable
 
@@ -24,6 +23,7 @@ from collector.service.lifecycle import Service
 from collector.service.listeners import Listeners
 from collector.service.loop import Loop
 from collector.telemetry import logs
+from collector.threads import Thread
 
 if TYPE_CHECKING:
     from collector.config.document import Document
@@ -142,7 +142,7 @@ class _Operator:
             finally:
                 self._loop.call_soon(finish)
 
-        threading.Thread(target=work, name="service", daemon=True).start()
+        Thread(work).start()
 
     def _reload_now(self) -> None:
         self._log.info("Reloading the configuration...")
