@@ -167,6 +167,7 @@ class _Operator:
 
 def _tidy(runtime: Runtime) -> None:
     """Give back what only reading the configuration needed; on the loop, so when all has started."""
+    gc.enable()
     gc.collect()
     runtime.release_memory()
 
