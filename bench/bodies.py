@@ -25,10 +25,16 @@ def are_captured() -> bool:
     return all(path.exists() for path in CAPTURES.values())
 
 
+def usual_capture(signal: Signal) -> str | None:
+    """Return the capture that requests of a signal are cut from; None where they are generated."""
+    found = {Signal.TRACES: "hipstershop", Signal.METRICS: "hipstershop metrics"}.get(signal)
+    return found if are_captured() else None
+
+
 def describe() -> str:
     """Return where requests come from, for the report."""
     if are_captured():
-        return "cut from captures of Hipster Shop (traces, metrics), generated (logs)"
+        return "cut from captures of Hipster Shop (traces, metrics; astronomy bodies: Astronomy Shop), generated (logs)"
     return "generated (set SPANSIEVE_CORPUS for real captures)"
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+import shutil
+import signal
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -9,13 +12,14 @@ from pathlib import Path
 
 import click
 
-from bench import compare, readme, scenarios, suite, tables, targets
-from bench.figures import Run
+from bench import compare, profiling, readme, scenarios, suite, tables, targets
+from bench.figures import Profile, Run
 from bench.processes import ROOT
 from bench.suite import PARTS, Choice, Outcome
 from bench.systems import find_all as find_systems
 
 _OUT = ROOT / "build" / "bench" / "last"
+_PROFILES = "profiles"
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
@@ -25,6 +29,13 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option("--rounds", type=click.IntRange(1), help="Rounds A B B A of each case: 5, with --quick 2.")
 @click.option("--scenario", "names", multiple=True, help="Only this one; may be given several times.")
 @click.option("--system", "systems", multiple=True, help="Only this one, spansieve and the yardstick.")
+@click.option(
+    "--profile",
+    "profiled",
+    multiple=True,
+    metavar="SCENARIO",
+    help="Profile its cases, not only missed targets.",
+)
 @click.option("--from", "source", type=_FILE, help="Measure nothing: take the run from this file.")
 @click.option(
     "--out",
@@ -43,6 +54,7 @@ def bench(
     rounds: int | None,
     names: Sequence[str],
     systems: Sequence[str],
+    profiled: Sequence[str],
     source: Path | None,
     out: Path,
     baseline: Path | None,
@@ -51,37 +63,72 @@ def bench(
     """Measure spansieve beside its peers, on their own work.
 
     PART is kernel, compression, cost, process, latency or overload; all by default. Exits with 1 when spansieve does
-    not do what a scenario says, or has become slower or larger than --compare says it was.
+    not do what a scenario says, or has become slower or larger than --compare says it was, or when a part failed.
     """
     known = scenarios.load_all()
-    if unknown := [name for name in names if name not in known]:
+    if unknown := [name for name in (*names, *profiled) if name not in known]:
         raise click.UsageError(f"no scenario {unknown[0]!r}; there are {', '.join(known)}")
     here = find_systems()
     if unknown := [name for name in systems if name not in here]:
         raise click.UsageError(f"no system {unknown[0]!r}; there are {', '.join(here)}")
+    before = _read(baseline) if baseline else None
+    _prepare(out)
     if source:
-        outcome = Outcome(Run.read(source), ())
+        outcome = Outcome(_read(source))
+        _copy_profiles(outcome.run, source.parent, out)
     else:
         chosen = [known[name] for name in names or known]
-        outcome = _measure(Choice(parts or PARTS, chosen, systems or None, rounds, quick))
+        choice = Choice(parts or PARTS, chosen, systems or None, rounds, quick)
+        outcome = _measure(choice, known, profiled, out)
     _show(outcome, known)
     _write(outcome.run, known, out)
+    for failure in outcome.failed:
+        click.secho(failure, fg="red", err=True)
     wrong = suite.incorrect(outcome.run.figures)
     for problem in wrong:
         click.secho(f"spansieve is wrong: {problem}", fg="red", err=True)
-    worse = baseline is not None and _compare(Run.read(baseline), outcome.run)
-    if keep and not wrong:
-        _keep(outcome.run, keep)
-    return int(bool(wrong) or worse)
+    worse = before is not None and _compare(before, outcome.run)
+    if keep and not wrong and not outcome.failed:
+        _keep(outcome.run, known, keep, out)
+    return int(bool(wrong or outcome.failed) or worse)
 
 
-def _measure(choice: Choice) -> Outcome:
+def _read(path: Path) -> Run:
+    try:
+        return Run.read(path)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+
+
+def _prepare(out: Path) -> None:
+    """Make the folder, and fail now rather than after a quarter of an hour when nothing can be written there."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=out):
+            pass
+    except OSError as error:
+        raise click.UsageError(f"nothing can be written to {out}: {error.strerror}") from error
+
+
+def _measure(
+    choice: Choice, known: dict[str, scenarios.Scenario], profiled: Sequence[str], out: Path
+) -> Outcome:
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that what was started ends with it
     # ignore_cleanup_errors: a server that had to be killed may still be writing its log
     with tempfile.TemporaryDirectory(prefix="spansieve-bench-", ignore_cleanup_errors=True) as name:
         place = suite.prepare(choice, Path(name))
         with _progress(sum(part.steps for part in suite.plan(choice, place))) as say:
             place = place._replace(say=say)
-            return suite.run(suite.plan(choice, place), place)
+            outcome = suite.run(suite.plan(choice, place), place)
+        figures = [] if outcome.failed else profiling.wanted(outcome.run, profiled)
+        with _progress(len(figures)) as say:
+            place = place._replace(say=say)
+            profiles: list[Profile] = []
+            try:
+                profiles += profiling.take(figures, known, place, out / _PROFILES)
+            except KeyboardInterrupt:
+                outcome = outcome._replace(failed=("interrupted: not all profiles were taken",))
+        return outcome._replace(run=dataclasses.replace(outcome.run, profiles=tuple(profiles)))
 
 
 @contextmanager
@@ -118,7 +165,7 @@ def _show(outcome: Outcome, known: dict[str, scenarios.Scenario]) -> None:
     console.print(f"{run.machine['cores']} x {run.machine['cpu']}; requests {run.bodies}")
     for name, version in run.systems.items():
         console.print(f"{name}: {version}", highlight=False)
-    for table in (*tables.tables(run, known), targets.table(run)):
+    for table in (*tables.tables(run, known), targets.table(run), targets.missed_table(run, "")):
         if table.rows:
             console.print()
             console.print(tables.rich(table))
@@ -127,9 +174,8 @@ def _show(outcome: Outcome, known: dict[str, scenarios.Scenario]) -> None:
 
 
 def _write(run: Run, known: dict[str, scenarios.Scenario], out: Path) -> None:
-    out.mkdir(parents=True, exist_ok=True)
     run.write(out / "results.json")
-    (out / "summary.md").write_text(tables.summary(run, known), encoding="utf-8")
+    (out / "summary.md").write_text(_summary(run, known), encoding="utf-8")
     pictures = 0
     if any(run.find("cpu")) or any(run.find("idle_rss")):
         try:
@@ -139,6 +185,20 @@ def _write(run: Run, known: dict[str, scenarios.Scenario], out: Path) -> None:
         else:
             pictures = len(plots.draw_all(run, known, out))
     click.echo(f"\nwritten to {out}: results.json, summary.md, {pictures} pictures")
+
+
+def _summary(run: Run, known: dict[str, scenarios.Scenario]) -> str:
+    return tables.summary(run, known, [targets.table(run), targets.missed_table(run, f"{_PROFILES}/")])
+
+
+def _copy_profiles(run: Run, source: Path, folder: Path) -> None:
+    """Copy the profiles that a run names from beside it to a folder."""
+    if source.resolve() == folder.resolve():
+        return
+    for name in {profile.file for profile in run.profiles}:
+        if (source / _PROFILES / name).is_file():
+            (folder / _PROFILES).mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source / _PROFILES / name, folder / _PROFILES / name)
 
 
 def _compare(before: Run, after: Run) -> bool:
@@ -155,10 +215,14 @@ def _compare(before: Run, after: Run) -> bool:
     return bool(worst)
 
 
-def _keep(run: Run, release: str) -> None:
+def _keep(run: Run, known: dict[str, scenarios.Scenario], release: str, out: Path) -> None:
     from bench import plots
 
     run.write(readme.RESULTS / f"{release}.json")
+    if run.profiles:
+        folder = readme.RESULTS / release
+        _copy_profiles(run, out, folder)
+        (folder / "summary.md").write_text(_summary(run, known), encoding="utf-8")
     plots.draw_history(readme.runs(), readme.RESULTS)
     readme.update()
     click.echo(f"kept as {release} in {readme.RESULTS}; the README's table is renewed")

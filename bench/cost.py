@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from bench import bodies, correctness, recut
@@ -14,7 +14,7 @@ from bench.processes import Cores
 from bench.scenarios import Case, Scenario
 from bench.statistics import fit, paired_ratios
 from bench.systems import YARDSTICK, Server
-from bench.tools import Sink, read_record
+from bench.tools import BUSY_SHARE, Sent, Sink, read_record
 from bench.yardsticks import compress_alone, copy_alone
 
 _WARM_UP = 0.5  # of a measurement's time
@@ -22,6 +22,8 @@ _CHECKED_ITEMS = (10, 512)
 _CHECKED_TOTAL = 16_384
 _MICROSECONDS = 1e6
 _FITTED_SIZES = 3
+_MOST_BUSY = 0.9 * BUSY_SHARE
+_PACING_TRIES = 4
 
 
 class Checked(NamedTuple):
@@ -57,8 +59,9 @@ def measure(scenario: Scenario, place: Place) -> Iterator[Figure]:
         if place.has(YARDSTICK):
             servers.append(stack.enter_context(place.start(YARDSTICK, scenario, sink.port)))
         for case in cases:
-            figures += _measure_case(scenario, case, servers, sink, place, checked.wrong)
-    yield from figures
+            for figure in _measure_case(scenario, case, servers, sink, place, checked.wrong):
+                figures.append(figure)
+                yield figure
     yield from _fit_all(figures)
     if scenario.yardsticks:
         yield from _alone(scenario, checked.batches, place.cores, place.rounds)
@@ -85,7 +88,9 @@ def check(scenario: Scenario, place: Place) -> Checked:
 
 
 def _cases(scenario: Scenario, place: Place) -> Sequence[Case]:
-    return scenario.quick if place.is_quick else scenario.cases
+    """Return the cases whose requests are here."""
+    chosen = scenario.quick if place.is_quick else scenario.cases
+    return [case for case in chosen if case.bodies is None or bodies.are_captured()]
 
 
 def _measure_case(
@@ -96,9 +101,16 @@ def _measure_case(
     place: Place,
     wrong: dict[str, str],
 ) -> Iterator[Figure]:
-    load = place.load(scenario.signal, case.items, streams=case.streams, connections=case.connections)
+    load = place.load(
+        scenario.signal,
+        case.items,
+        streams=case.streams,
+        connections=case.connections,
+        capture=case.bodies,
+    )
+    rates: dict[str, float] = {}  # of systems that take what the load generator can send
 
-    def once(server: Server, seconds: float, seed: int) -> Once:
+    def once(server: Server, seconds: float, seed: int, rate: float | None) -> Once:
         sends = server.name != YARDSTICK
         return measure_once(
             server,
@@ -106,30 +118,62 @@ def _measure_case(
             sink if sends else None,
             seconds=seconds,
             seed=seed,
+            rate=rate,
             is_exact=sends and scenario.expect == "all" and server.name not in wrong,
         )
 
     for server in servers:
-        once(server, place.load_s * _WARM_UP, seed=0)
+
+        def warm_up(rate: float | None, server: Server = server) -> Sent:
+            return once(server, place.load_s * _WARM_UP, seed=0, rate=rate).sent
+
+        if (rate := _bearable_rate(warm_up)) is not None:
+            rates[server.name] = rate
     runs: dict[str, list[Once]] = defaultdict(list)
     for number in range(1, place.rounds + 1):
         place.say(f"{scenario.title}: {case.items:,} items a request, round {number} of {place.rounds}")
         for server in (*servers, *reversed(servers)):  # A B B A: what drifts evenly burdens all alike
-            runs[server.name].append(once(server, place.load_s, seed=number))
-    yield from _figures(scenario, case, runs, wrong)
+            runs[server.name].append(once(server, place.load_s, number, rates.get(server.name)))
+    yield from _figures(scenario, case, runs, rates, wrong)
+
+
+def _bearable_rate(send: Callable[[float | None], Sent]) -> float | None:
+    """Return the items a second at which the load generator is not what limits the result, by trying.
+
+    None where the next request can be sent upon each answer, or where no rate helps: small requests that are sent at
+    their times cost it more than those upon answers, since it sleeps before each.
+    """
+    rate = None
+    for _ in range(_PACING_TRIES):
+        sent = send(rate)
+        if sent.busy_share <= _MOST_BUSY:
+            return rate
+        rate = sent.items / sent.seconds * _MOST_BUSY / sent.busy_share
+    return None
 
 
 def _figures(
-    scenario: Scenario, case: Case, runs: dict[str, list[Once]], wrong: dict[str, str]
+    scenario: Scenario,
+    case: Case,
+    runs: dict[str, list[Once]],
+    rates: dict[str, float],
+    wrong: dict[str, str],
 ) -> Iterator[Figure]:
     cpu = {name: [run.cpu_us for run in repeats] for name, repeats in runs.items()}
     for name, repeats in runs.items():
         flags = tuple(dict.fromkeys(flag for run in repeats for flag in run.flags))[:1]
         if name in wrong:
             flags = (f"{NOT_CORRECT}{wrong[name]}", *flags)
+        note = (
+            f"sent {rates[name]:,.0f} items/s, no more for the load generator's sake" if name in rates else ""
+        )
 
         def figure(
-            kind: str, values: Sequence[float], name: str = name, flags: tuple[str, ...] = flags
+            kind: str,
+            values: Sequence[float],
+            name: str = name,
+            flags: tuple[str, ...] = flags,
+            note: str = note,
         ) -> Figure:
             return Figure(
                 kind=kind,
@@ -137,6 +181,7 @@ def _figures(
                 system=name,
                 values=tuple(values),
                 flags=flags,
+                note=note,
                 **case._asdict(),
             )
 
@@ -154,11 +199,11 @@ def _figures(
 
 def _fit_all(figures: Sequence[Figure]) -> Iterator[Figure]:
     """Yield what a request and what an item costs, by system, where enough sizes were measured."""
-    groups: dict[tuple[str, int | None, int | None], list[Figure]] = defaultdict(list)
+    groups: dict[tuple[str, int | None, int | None, str | None], list[Figure]] = defaultdict(list)
     for figure in figures:
         if figure.kind == "cpu":
-            groups[figure.system, figure.streams, figure.connections].append(figure)
-    for (system, streams, connections), members in groups.items():
+            groups[figure.system, figure.streams, figure.connections, figure.bodies].append(figure)
+    for (system, streams, connections, capture), members in groups.items():
         sizes = [figure.items or 0 for figure in members]
         if len(sizes) < _FITTED_SIZES:
             continue
@@ -178,6 +223,7 @@ def _fit_all(figures: Sequence[Figure]) -> Iterator[Figure]:
                 values=tuple(values),
                 streams=streams,
                 connections=connections,
+                bodies=capture,
                 flags=flags,
             )
 

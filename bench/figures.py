@@ -14,7 +14,6 @@ FORMAT = 1
 
 OURS = "spansieve"
 
-
 NOT_CORRECT = "not correct: "
 """How the flag begins of a system that does not do what the scenario says; what follows is why."""
 
@@ -37,6 +36,7 @@ class Kind(NamedTuple):
 KINDS = {
     "instructions": Kind("instructions", "instr./item", guard="exact"),
     "packed": Kind("bytes of a compressed batch", "B/item", guard="exact"),
+    "packed_cpu": Kind("CPU of gathering and compressing a batch", "us/item"),
     "cpu": Kind("CPU", "us/item"),
     "throughput": Kind("items per CPU-second", "items/CPU-s", less_is_better=False),
     "cpu_ratio": Kind("CPU, nghttpd's = 1", "x", guard="noise"),
@@ -48,12 +48,19 @@ KINDS = {
     "peak_rss": Kind("peak RSS", "MB", guard="noise"),
     "overload_rss": Kind("peak RSS, twice the load and a stopped backend", "MB", guard="noise"),
     "overload_lost": Kind("accepted items that were lost", "items"),
+    "idle_cpu": Kind("idle CPU", "% of a core"),
     "start": Kind("start to first accepted request", "ms"),
     "start_cpu": Kind("CPU of the start", "ms"),
     "latency_p50": Kind("latency, p50", "us"),
     "latency_p99": Kind("latency, p99", "us"),
     "latency_p99_9": Kind("latency, p99.9", "us"),
+    "added_p50": Kind("added latency, p50: less that of the backend alone", "us"),
+    "added_p99": Kind("added latency, p99: less that of the backend alone", "us"),
 }
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no number")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +71,8 @@ class Figure:
         kind: of KINDS.
         items, streams, connections: in a request, at once on a connection, at once; None where it has no meaning.
         load: percent of what the system can do; None where it is not limited.
+        rate: requests a second, the same for all systems; None where it is not fixed.
+        bodies: what the requests are cut from, where not from the usual; None for the usual.
         values: one a repeat, in order; the figure's value is their median.
         flags: why it may be wrong; such a figure is not compared.
     """
@@ -76,6 +85,8 @@ class Figure:
     streams: int | None = None
     connections: int | None = None
     load: int | None = None
+    rate: int | None = None
+    bodies: str | None = None
     flags: tuple[str, ...] = ()
     note: str = ""
 
@@ -105,7 +116,14 @@ class Figure:
             self.streams,
             self.connections,
             self.load,
+            self.rate,
+            self.bodies,
         )
+
+    @property
+    def label(self) -> str:
+        """The key, in words."""
+        return f"{self.kind} of {self.system}: {', '.join(filter(None, (self.scenario, self.case)))}"
 
     @property
     def case(self) -> str:
@@ -121,7 +139,28 @@ class Figure:
         ]
         if self.load is not None:
             words.append(f"{self.load} % load")
+        if self.rate is not None:
+            words.append(f"{self.rate:,} requests/s")
+        if self.bodies is not None:
+            words.append(f"{self.bodies} bodies")
         return ", ".join(words)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """Why a figure of ours is what it is.
+
+    Attributes:
+        of: the label of the figure.
+        file: in the folder `profiles` beside the run.
+        how: in what way it was looked.
+        top: the greatest costs.
+    """
+
+    of: str
+    file: str
+    how: str
+    top: tuple[str, ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,6 +182,7 @@ class Run:
     rounds: int
     quick: bool
     figures: tuple[Figure, ...] = ()
+    profiles: tuple[Profile, ...] = ()
 
     def find(self, kind: str, **criteria: Any) -> Iterator[Figure]:
         """Yield the figures of a kind whose attributes are as the criteria say."""
@@ -163,21 +203,32 @@ class Run:
         for row, figure in zip(document["figures"], self.figures, strict=True):
             row["value"] = figure.value
             row["unit"] = KINDS[figure.kind].unit
-        path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        path.write_text(json.dumps(document, indent=1, allow_nan=False) + "\n", encoding="utf-8")
 
     @classmethod
     def read(cls, path: Path) -> Self:
         """Return the run in a file.
 
         Raises:
-            ValueError: the file is of another format.
+            ValueError: the file is of another format, or damaged.
         """
-        document = json.loads(path.read_text(encoding="utf-8"))
-        if document.pop("format", None) != FORMAT:
-            raise ValueError(f"{path}: expected a run of format {FORMAT}")
+        try:
+            document = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse)
+            if document.pop("format", None) != FORMAT:
+                raise ValueError(f"expected a run of format {FORMAT}")
+            return cls._from(document)
+        except (ValueError, TypeError, AttributeError, LookupError) as error:
+            raise ValueError(f"{path} cannot be read: {error}") from error
+
+    @classmethod
+    def _from(cls, document: dict[str, Any]) -> Self:
         names = {field.name for field in dataclasses.fields(Figure)}
         figures = []
         for row in document.pop("figures"):
             known = {name: value for name, value in row.items() if name in names}
-            figures.append(Figure(**{**known, "values": tuple(row["values"]), "flags": tuple(row["flags"])}))
-        return cls(**document, figures=tuple(figures))
+            values = tuple(float(value) for value in row["values"])
+            if not values or row["kind"] not in KINDS:
+                raise ValueError(f"a figure of {row['kind']!r} without a meaning or a value")
+            figures.append(Figure(**{**known, "values": values, "flags": tuple(row["flags"])}))
+        profiles = [Profile(**{**row, "top": tuple(row["top"])}) for row in document.pop("profiles", ())]
+        return cls(**document, figures=tuple(figures), profiles=tuple(profiles))

@@ -87,10 +87,7 @@ def measure(place: Place) -> Iterator[Figure]:
     place.say("kernel: compiling")
     program = _compile(place.folder)
     for kernel in kernels():
-        files = []
-        for number, request in enumerate(kernel.requests):
-            files.append(place.folder / f"{kernel.name}-{number}.otlp")
-            files[-1].write_bytes(request)
+        files = _write(kernel, place.folder)
         before = 0.0
         for stage in kernel.stages:
             place.say(f"{kernel.name}: instructions up to {stage.name}")
@@ -102,6 +99,44 @@ def measure(place: Place) -> Iterator[Figure]:
             yield _figure(f"{kernel.name}: {stage.name}", total - before)
             before = total
         yield _figure(f"{kernel.name}: all stages", before)
+
+
+def functions(place: Place, scenario: str) -> str:
+    """Return the instructions of a stage and of those before it by function.
+
+    Args:
+        scenario: of a figure of this part, `kernel: stage`.
+
+    Raises:
+        MissingTool: see measure.
+    """
+    name, _, stage_name = scenario.partition(": ")
+    kernel = next(kernel for kernel in kernels() if kernel.name == name)
+    stage = next((stage for stage in kernel.stages if stage.name == stage_name), kernel.stages[-1])
+    counts = place.folder / "callgrind.out"
+    _count(
+        _compile(place.folder), _REPEATS, kernel.signal, stage.letters, _write(kernel, place.folder), counts
+    )
+    return annotate(counts)
+
+
+def annotate(counts: Path) -> str:
+    """Return callgrind's counts by function.
+
+    Raises:
+        MissingTool: no callgrind_annotate.
+    """
+    tool = find_tool("callgrind_annotate", "valgrind")
+    command = [tool, "--auto=no", "--threshold=99", str(counts)]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def _write(kernel: Kernel, folder: Path) -> list[Path]:
+    """Write the requests of a kernel, a file each."""
+    files = [folder / f"{kernel.name}-{number}.otlp" for number in range(len(kernel.requests))]
+    for file, request in zip(files, kernel.requests, strict=True):
+        file.write_bytes(request)
+    return files
 
 
 def _figure(scenario: str, value: float) -> Figure:
@@ -123,11 +158,16 @@ def _compile(folder: Path) -> Path:
 
 
 def _count(
-    program: Path, repeats: int, signal: Signal, stages: str, files: Sequence[Path]
+    program: Path,
+    repeats: int,
+    signal: Signal,
+    stages: str,
+    files: Sequence[Path],
+    counts: Path = Path("/dev/null"),
 ) -> tuple[int, int]:
-    """Return the instructions of a run of the program and the items of one repeat."""
+    """Return the instructions of a run of the program and the items of one repeat; write all counts to a file."""
     command = [
-        *(find_tool("valgrind", "valgrind"), "--tool=callgrind", "--callgrind-out-file=/dev/null"),
+        *(find_tool("valgrind", "valgrind"), "--tool=callgrind", f"--callgrind-out-file={counts}"),
         *(str(program), str(repeats), str(signal.number), stages, ",".join(HEALTH_CHECKS)),
         *map(str, files),
     ]

@@ -6,7 +6,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from bench import bodies, recut
 from bench.processes import Cores, cpu_seconds
@@ -46,16 +46,30 @@ class Place(NamedTuple):
         """Return whether a system is here."""
         return name in self.systems and not self.systems[name].is_missing
 
-    def load(self, signal: Signal, items: int, *, streams: int = 1, connections: int = 4) -> Load:
-        """Return the load of requests of so many items."""
-        path = self.folder / f"{signal.value}-{items}.bodies"
+    def load(
+        self,
+        signal: Signal,
+        items: int,
+        *,
+        streams: int = 1,
+        connections: int = 4,
+        capture: str | None = None,
+    ) -> Load:
+        """Return the load of requests of so many items, cut from a capture or from what is usual."""
+        path = self.folder / f"{signal.value}-{items}-{capture or 'usual'}.bodies"
         if not path.exists():
-            bodies.write_framed(path, recut.of_items(signal, items))
+            bodies.write_framed(path, recut.of_items(signal, items, capture=capture))
         return Load(signal, path, self.cores.load, streams, connections)
 
     @contextlib.contextmanager
-    def start(self, name: str, scenario: Scenario, sink_port: int, *, wait: bool = True) -> Iterator[Server]:
-        """Run a system as the scenario says, until the block ends; wait for it to listen, or not."""
+    def start(
+        self, name: str, scenario: Scenario, sink_port: int, *, wait: bool = True, **how: Any
+    ) -> Iterator[Server]:
+        """Run a system as the scenario says, until the block ends; wait for it to listen, or not.
+
+        Args:
+            how: `under`, `environment` of systems.running.
+        """
         folder = self.folder / scenario.name
         folder.mkdir(exist_ok=True)
         with running(
@@ -65,6 +79,7 @@ class Place(NamedTuple):
             core=self.cores.server,
             folder=folder,
             wait=wait,
+            **how,
         ) as server:
             yield server
 
@@ -84,12 +99,20 @@ class Once(NamedTuple):
 
 
 def measure_once(
-    server: Server, load: Load, sink: Sink | None, *, seconds: float, seed: int, is_exact: bool
+    server: Server,
+    load: Load,
+    sink: Sink | None,
+    *,
+    seconds: float,
+    seed: int,
+    is_exact: bool,
+    rate: float | None = None,
 ) -> Once:
     """Load a server and wait until all that it has to send has arrived.
 
     Args:
         sink: behind it; None for a server that sends nothing on.
+        rate: items a second; None for the next request upon each answer.
         is_exact: every item that it accepts must arrive.
 
     Raises:
@@ -99,7 +122,10 @@ def measure_once(
         sink.tell("reset")
     sink_before, began = sink.cpu_seconds() if sink else 0.0, time.monotonic()
     before = cpu_seconds(server.pid)
-    sent = load.send(server.port, duration_s=seconds, seed=seed, retry=True)
+    try:
+        sent = load.send(server.port, duration_s=seconds, rate=rate, seed=seed, retry=True)
+    except RuntimeError as error:
+        raise RuntimeError(f"{server.name} cannot be loaded: {error}{server.process.said()}") from error
     sink_share = (sink.cpu_seconds() - sink_before) / (time.monotonic() - began) if sink else 0.0
     received = sink.settle(sent.total_ok_items if is_exact else None) if sink else Received.nothing()
     cpu = cpu_seconds(server.pid) - before

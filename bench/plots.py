@@ -64,11 +64,13 @@ def draw_all(run: Run, scenarios: dict[str, Scenario], folder: Path) -> list[Pat
 
 
 def draw_history(runs: dict[str, Run], folder: Path) -> list[Path]:
-    """Write how the ratio to the yardstick and the exact figures went from release to release.
+    """Write how the ratio to the yardstick and the exact figures went from release to release; nothing of a single one.
 
     Args:
         runs: by release, in order.
     """
+    if len(runs) < 2:
+        return []
     with mpl.rc_context(_STYLE):
         canvas = Canvas(figsize=(10, 5), layout="constrained")
         left, right = canvas.subplots(1, 2)
@@ -112,7 +114,7 @@ def _cost_by_size(run: Run, scenarios: dict[str, Scenario]) -> Canvas | None:
     """Draw the CPU time of an item over the size of requests, on log axes, a panel a scenario."""
     panels = []
     for name in run.names("scenario", list(run.find("cpu"))):
-        figures = list(run.find("cpu", scenario=name, streams=1, connections=4))
+        figures = list(run.find("cpu", scenario=name, streams=1, connections=4, bodies=None))
         if len({figure.items for figure in figures}) >= 3:
             panels.append((name, figures))
     if not panels:
@@ -177,7 +179,7 @@ def _legend(canvas: Canvas, axes: Sequence[Axes]) -> None:
 def _cost_by_scenario(run: Run, scenarios: dict[str, Scenario]) -> Canvas | None:
     """Draw bars of the CPU time of an item, a group a scenario, with the spread of the repeats."""
     items = 512
-    figures = [f for f in run.find("cpu", items=items, streams=1) if f.system != YARDSTICK]
+    figures = [f for f in run.find("cpu", items=items, streams=1, bodies=None) if f.system != YARDSTICK]
     names = run.names("scenario", figures)
     if not names:
         return None
@@ -249,52 +251,67 @@ def _draw_bars(
 
 
 def _latency(run: Run, _scenarios: dict[str, Scenario]) -> Canvas | None:
-    """Draw p50, p99 and p99.9 of each system at each load, on a log axis."""
+    """Draw p50, p99 and p99.9 of each system, a panel for each load, on log axes."""
     kinds = ("latency_p50", "latency_p99", "latency_p99_9")
-    figures = [figure for kind in kinds for figure in run.find(kind)]
-    loads = run.names("load", figures)
-    if not loads:
+    points = _latency_points(run)
+    if not points:
         return None
-    systems = run.names("system", figures)
-    canvas = Canvas(figsize=(10, 1.5 + 0.42 * len(systems) * len(loads)), layout="constrained")
-    axis = canvas.subplots()
-    rows, labels = 0.0, []
-    for load in loads:
-        for system in systems:
-            colour, _ = _look(system)
-            found = [next(run.find(kind, load=load, system=system), None) for kind in kinds]
-            if any(figure is None for figure in found):
-                continue
-            values = [figure.value for figure in found if figure is not None]
-            axis.plot(values, [rows] * 3, color=colour, linewidth=3, alpha=0.35, solid_capstyle="round")
-            for value, marker, size in zip(values, "oD|", (9, 7, 14), strict=True):
-                axis.plot([value], [rows], marker, color=colour, markersize=size, markeredgewidth=2.4)
-            for value, is_last in zip(values, (False, False, True), strict=True):
-                axis.annotate(
-                    _micro(value),
-                    (value, rows),
-                    xytext=(9, 0) if is_last else (0, 9),
-                    textcoords="offset points",
-                    ha="left" if is_last else "center",
-                    va="center" if is_last else "baseline",
-                    fontsize=8,
-                    color="#444444",
-                )
-            labels.append((rows, f"{_label(system)}, {load} %"))
-            rows += 1
-        rows += 0.6
-    axis.set_yticks([row for row, _ in labels], [label for _, label in labels])
-    axis.set(xscale="log", ylim=(rows - 0.7, -0.8))
-    axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _micro(value)))
-    axis.tick_params(axis="y", length=0)
-    axis.margins(x=0.1)
-    axis.grid(True, axis="x")
-    items = figures[0].items
-    axis.set_xlabel(
-        f"● p50   ◆ p99   | p99.9, {items} items a request, at a share of what each can do (less is better)"
-    )
+    panels = [
+        [
+            row
+            for system in run.names("system")
+            if len(row := _row_of(run, kinds, system, point)) == len(kinds)
+        ]
+        for point in points
+    ]
+    heights = [len(rows) + 0.8 for rows in panels]
+    canvas = Canvas(figsize=(10, 1.1 + 0.5 * sum(heights)), layout="constrained")
+    axes = canvas.subplots(len(points), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]
+    for axis, rows in zip(axes, panels, strict=True):
+        for place, figures in enumerate(rows):
+            _draw_percentiles(axis, place, figures)
+        axis.set_yticks(range(len(rows)), [_label(figures[0].system) for figures in rows])
+        axis.set(xscale="log", ylim=(len(rows) - 0.4, -0.9))
+        of_what = "" if rows[0][0].load is None else " of what each can do"
+        axis.set_title(f"{rows[0][0].case}{of_what}", fontsize=10.5)
+        axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _micro(value)))
+        axis.tick_params(axis="y", length=0)
+        axis.margins(x=0.1)
+        axis.grid(True, axis="x")
+    axes[-1].set_xlabel("● p50   ◆ p99   | p99.9   (less is better)")
     _title(canvas, "From when a request is due to its acknowledgement")
     return canvas
+
+
+def _latency_points(run: Run) -> list[dict[str, Any]]:
+    """Return the circumstances in which latency was measured."""
+    names = ("scenario", "items", "streams", "connections", "load", "rate")
+    found = [{name: getattr(figure, name) for name in names} for figure in run.find("latency_p50")]
+    return [point for place, point in enumerate(found) if point not in found[:place]]
+
+
+def _row_of(run: Run, kinds: Sequence[str], system: str, point: dict[str, Any]) -> list[Figure]:
+    return [figure for kind in kinds for figure in run.find(kind, system=system, **point)]
+
+
+def _draw_percentiles(axis: Axes, place: int, figures: Sequence[Figure]) -> None:
+    """Draw three markers on a line, with their values."""
+    colour, _ = _look(figures[0].system)
+    values = [figure.value for figure in figures]
+    axis.plot(values, [place] * 3, color=colour, linewidth=3, alpha=0.35, solid_capstyle="round")
+    for value, marker, size in zip(values, "oD|", (9, 7, 14), strict=True):
+        axis.plot([value], [place], marker, color=colour, markersize=size, markeredgewidth=2.4)
+    for value, is_last in zip(values, (False, False, True), strict=True):
+        axis.annotate(
+            _micro(value),
+            (value, place),
+            xytext=(9, 0) if is_last else (0, 9),
+            textcoords="offset points",
+            ha="left" if is_last else "center",
+            va="center" if is_last else "baseline",
+            fontsize=8,
+            color="#444444",
+        )
 
 
 def _micro(value: float) -> str:
@@ -364,7 +381,8 @@ def _lines_over(
 
 
 def _ratio_label(figure: Figure) -> str | None:
-    if figure.items not in {10, 512} or (figure.streams, figure.connections) != (1, 4):
+    case = (figure.streams, figure.connections, figure.bodies)
+    if figure.items not in {10, 512} or case != (1, 4, None):
         return None
     if figure.scenario not in {"pass_through", "sidecar", "keep_all"}:
         return None

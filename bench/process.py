@@ -16,6 +16,7 @@ from bench.tools import Sink
 from collector.ids import Signal
 
 _SETTLE_S = 3.0
+_IDLE_S, _QUICK_IDLE_S = 10.0, 3.0
 _LOADED_S = 2.0
 _STARTS, _QUICK_STARTS = 7, 3
 _MEMORIES, _QUICK_MEMORIES = 2, 1
@@ -33,7 +34,7 @@ def steps(scenario: Scenario, place: Place) -> int:
 
 
 def measure(scenario: Scenario, place: Place) -> Iterator[Figure]:
-    """Yield start, idle RSS and peak RSS of each system of a scenario of spans."""
+    """Yield start, idle RSS and CPU, and peak RSS of each system of a scenario of spans."""
     case = scenario.process
     if case is None:
         return
@@ -42,7 +43,7 @@ def measure(scenario: Scenario, place: Place) -> Iterator[Figure]:
     body = recut.of_items(Signal.TRACES, 1)[0]
     with Sink(place.cores.load) as sink:
         for name in place.names(scenario):
-            starts, idle, peak = [], [], []
+            starts, idle, spent, peak = [], [], [], []
             for number in range(1, n_starts + 1):
                 place.say(f"start of {name}: {number} of {n_starts}")
                 starts.append(_start(name, scenario, body, sink, place))
@@ -51,17 +52,26 @@ def measure(scenario: Scenario, place: Place) -> Iterator[Figure]:
                 with place.start(name, scenario, sink.port) as server:
                     time.sleep(_SETTLE_S)
                     idle.append(memory_bytes(server.pid, "VmRSS") / _MB)
+                    spent.append(_idle_cpu(server.pid, _QUICK_IDLE_S if place.is_quick else _IDLE_S))
                     load.send(server.port, duration_s=_LOADED_S)
                     peak.append(memory_bytes(server.pid, "VmHWM") / _MB)
             for kind, values in (
                 ("start", [wall for wall, _ in starts]),
                 ("start_cpu", [cpu for _, cpu in starts]),
                 ("idle_rss", idle),
+                ("idle_cpu", spent),
             ):
                 yield Figure(kind=kind, scenario=scenario.name, system=name, values=tuple(values))
             yield Figure(
                 kind="peak_rss", scenario=scenario.name, system=name, values=tuple(peak), **case._asdict()
             )
+
+
+def _idle_cpu(pid: int, seconds: float) -> float:
+    """Return percents of a core."""
+    before, began = cpu_seconds(pid), time.monotonic()
+    time.sleep(seconds)
+    return (cpu_seconds(pid) - before) / (time.monotonic() - began) * 100
 
 
 def _start(name: str, scenario: Scenario, body: bytes, sink: Sink, place: Place) -> tuple[float, float]:

@@ -9,6 +9,7 @@ import shutil
 import socket
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, Self
@@ -97,6 +98,19 @@ def memory_bytes(pid: int, field: str) -> int:
     if not total:
         raise RuntimeError(f"process {pid} has ended")
     return total
+
+
+def resident_by_mapping(pid: int) -> Counter[str]:
+    """Return the resident bytes of a process and all its children, by the file that is mapped or what else it is."""
+    found: Counter[str] = Counter()
+    for member in _tree(pid):
+        name = ""
+        for line in Path(f"/proc/{member}/smaps").read_text(encoding="utf-8", errors="replace").splitlines():
+            if head := re.match(r"^[0-9a-f]+-[0-9a-f]+ \S+ \S+ \S+ \S+\s*(.*)$", line):
+                name = head[1].rpartition("/")[2] or "anonymous: heap arenas, stacks, buffers"
+            elif size := re.match(r"^Rss:\s+(\d+) kB", line):
+                found[name] += int(size[1]) * 1024
+    return found
 
 
 def _tree(pid: int) -> Iterator[int]:

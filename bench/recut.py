@@ -12,15 +12,21 @@ from collector.native.table import SpanTable
 _ITEMS = 20_480  # of a source: a multiple of the greatest size
 _MOST_REQUESTS = 2_048
 _KERNEL_SPANS = 512
+_EXPORTED_SPANS = 8_192  # of a request, where a capture has more in one
+_ALL = 1 << 30
 
 
-def of_items(signal: Signal, n_items: int, *, captured: bool | None = None) -> list[bytes]:
+def of_items(
+    signal: Signal, n_items: int, *, captured: bool | None = None, capture: str | None = None
+) -> list[bytes]:
     """Return different requests of n_items each, as many as 20,480 items make, but at most 2,048.
 
     Args:
         captured: cut from captures; None for where these are.
+        capture: the one to cut from; None for the usual one.
     """
-    source = _source(signal, bodies.are_captured() if captured is None else captured)
+    usual = None if captured is False else bodies.usual_capture(signal)
+    source = _source(signal, capture or usual)
     requests = cut(signal, source, n_items, min(_ITEMS, _MOST_REQUESTS * n_items))
     return [request for request in requests if count(signal, request) == n_items]
 
@@ -30,11 +36,12 @@ def for_kernel(*, captured: bool) -> list[bytes]:
     return of_items(Signal.TRACES, _KERNEL_SPANS, captured=captured)[::10]
 
 
-def for_export(*, captured: bool) -> list[bytes]:
-    """Return requests to gather into batches and compress, some 65,000 spans."""
-    if captured:
-        return list(bodies.read_capture(bodies.CAPTURES["astronomy"]))
-    return [bodies.generate(Signal.TRACES, 128, seed) for seed in range(512)]
+def for_export(capture: str | None) -> list[bytes]:
+    """Return requests to gather into batches and compress, 65,000 spans and more; generated without a capture."""
+    if capture is None:
+        return [bodies.generate(Signal.TRACES, 128, seed) for seed in range(512)]
+    requests = bodies.read_capture(bodies.CAPTURES[capture])
+    return [piece for request in requests for piece in cut(Signal.TRACES, request, _EXPORTED_SPANS, _ALL)]
 
 
 def count(signal: Signal, request: bytes) -> int:
@@ -68,9 +75,8 @@ def _rows(table: SpanTable, first: int, end: int) -> bytes:
 
 
 @cache
-def _source(signal: Signal, captured: bool) -> bytes:
+def _source(signal: Signal, capture: str | None) -> bytes:
     """Return one request with at least _ITEMS; messages one behind the other are one: resources are repeated."""
-    name = {Signal.TRACES: "hipstershop", Signal.METRICS: "hipstershop metrics"}.get(signal)
-    if captured and name:
-        return b"".join(bodies.read_capture(bodies.CAPTURES[name]))
+    if capture:
+        return b"".join(bodies.read_capture(bodies.CAPTURES[capture]))
     return bodies.generate(signal, _ITEMS, seed=1)

@@ -6,10 +6,10 @@
 | `signal` | `traces`, `metrics` or `logs` |
 | `expect` | what all do alike: `all`, what went in comes out; `some`, all that comes out went in; `merged`, sums stay |
 | `edits` | fields of an item that may come out otherwise than they went in |
-| `cases` | a list of {items, streams, connections}, each a number or a list: all combinations are measured |
+| `cases` | a list of {items, streams, connections, bodies}, each a value or a list: all combinations are measured |
 | `quick` | the same, for `--quick` |
 | `process` | {items, connections}: measure start, idle and loaded memory too |
-| `latency` | {items, loads}: measure latency at these percents of what each system can do |
+| `latency` | a list of {items, streams, connections} with `loads`, percents of what each can, or `rates`, requests/s |
 | `overload` | {items, streams, connections, seconds, limit_mib}: see overload.yaml |
 | `yardsticks` | true: compress and copy the same batches alone |
 | `systems` | by name: a Collector's configuration, or a command line; both see LISTEN, LISTEN_HTTP, SINK, METRICS |
@@ -33,20 +33,31 @@ EXPECTATIONS = ("all", "some", "merged")
 
 
 class Case(NamedTuple):
-    """One kind of load."""
+    """One kind of load.
+
+    Attributes:
+        bodies: the capture to cut requests from; None for the usual one.
+    """
 
     items: int
     streams: int = 1
     connections: int = 4
+    bodies: str | None = None
 
 
 class Latency(NamedTuple):
-    """At which loads latency is measured, in percent."""
+    """At which loads latency is measured.
+
+    Attributes:
+        loads: percent of what each system can do.
+        rates: requests a second, the same for all.
+    """
 
     items: int
-    loads: list[int]
     streams: int = 1
     connections: int = 4
+    loads: Sequence[int] = ()
+    rates: Sequence[int] = ()
 
 
 class Overload(NamedTuple):
@@ -72,7 +83,7 @@ class Scenario:
     cases: tuple[Case, ...] = ()
     quick: tuple[Case, ...] = ()
     process: Case | None = None
-    latency: Latency | None = None
+    latency: tuple[Latency, ...] = ()
     overload: Overload | None = None
     yardsticks: bool = False
     edits: tuple[str, ...] = ()
@@ -91,9 +102,10 @@ def read(path: Path) -> Scenario:
     keys["signal"] = Signal(keys["signal"])
     if keys["expect"] not in EXPECTATIONS:
         raise ValueError(f"{path}: expect is one of {', '.join(EXPECTATIONS)}, not {keys['expect']!r}")
-    for name, kind in (("process", Case), ("latency", Latency), ("overload", Overload)):
+    for name, kind in (("process", Case), ("overload", Overload)):
         if name in keys:
             keys[name] = kind(**keys[name])
+    keys["latency"] = tuple(Latency(**row) for row in keys.get("latency", ()))
     for name in ("cases", "quick"):
         keys[name] = tuple(dict.fromkeys(_combine(keys.get(name, ()))))
     for name in ("edits", "notes"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import subprocess
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
@@ -48,10 +49,16 @@ class Part(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """A run, and why parts of it are not there."""
+    """A run.
+
+    Attributes:
+        skipped: why parts of it are not there that cannot be measured here.
+        failed: why parts are not there that should be.
+    """
 
     run: Run
-    skipped: tuple[str, ...]
+    skipped: tuple[str, ...] = ()
+    failed: tuple[str, ...] = ()
 
 
 def prepare(choice: Choice, folder: Path) -> Place:
@@ -88,14 +95,19 @@ def plan(choice: Choice, place: Place) -> list[Part]:
 
 
 def run(parts: Sequence[Part], place: Place) -> Outcome:
-    """Measure all parts; one whose tool is missing is skipped."""
+    """Measure all parts; what goes wrong with one, or an interrupt, does not lose the others."""
     figures: list[Figure] = []
-    skipped = []
-    for part in parts:
+    skipped, failed = [], []
+    for number, part in enumerate(parts):
         try:
             figures += part.measure()
         except MissingTool as missing:
             skipped.append(f"{part.name} was not measured: {missing}")
+        except (RuntimeError, OSError, subprocess.SubprocessError) as error:
+            failed.append(f"{part.name} failed: {error}")
+        except KeyboardInterrupt:
+            failed.append(f"interrupted: {', '.join(part.name for part in parts[number:])} not measured")
+            break
     now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return Outcome(
         Run(
@@ -108,6 +120,7 @@ def run(parts: Sequence[Part], place: Place) -> Outcome:
             figures=tuple(figures),
         ),
         tuple(skipped),
+        tuple(failed),
     )
 
 

@@ -6,7 +6,7 @@ import contextlib
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from string import Template
 from typing import Any, NamedTuple
@@ -100,13 +100,23 @@ class Server(NamedTuple):
 
 @contextlib.contextmanager
 def running(
-    system: System, scenario: Scenario, *, sink_port: int, core: int, folder: Path, wait: bool = True
+    system: System,
+    scenario: Scenario,
+    *,
+    sink_port: int,
+    core: int,
+    folder: Path,
+    wait: bool = True,
+    under: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
 ) -> Iterator[Server]:
     """Run a system as a scenario says until the block ends.
 
     Args:
         folder: for its configuration and log.
         wait: enter the block once it listens, else at once.
+        under: the command that runs it, where it is not run by itself.
+        environment: variables beside those of a scenario.
 
     Raises:
         RuntimeError: it did not start, with what it said.
@@ -123,7 +133,8 @@ def running(
     else:
         command = _command(system, scenario.systems[system.name], variables, folder)
     log = folder / f"{system.name}.log"
-    with Process(command, core=core, log=log, variables=variables) as process:
+    variables |= environment or {}
+    with Process([*under, *command], core=core, log=log, variables=variables) as process:
         if wait:
             process.wait_until_it_listens(port)
         yield Server(system.name, process, port)

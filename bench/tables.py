@@ -50,7 +50,8 @@ def spread(figure: Figure) -> str:
 
 def markdown(table: Table) -> str:
     """Return a table in Markdown."""
-    lines = [f"### {table.title}", "", _row(table.head), _row(["---", *["---:"] * (len(table.head) - 1)])]
+    rule = ["---:" if is_number else "---" for is_number in _number_columns(table)]
+    lines = [f"### {table.title}", "", _row(table.head), _row(rule)]
     lines += [_row(row) for row in table.rows]
     if table.notes:
         lines += ["", *(f"- {note}" for note in table.notes)]
@@ -62,8 +63,8 @@ def rich(table: Table) -> RichTable:
     from rich.table import Table as RichTable
 
     shown = RichTable(title=table.title, title_justify="left", title_style="bold", caption_justify="left")
-    for number_of_column, heading in enumerate(table.head):
-        shown.add_column(heading, justify="right" if number_of_column else "left")
+    for heading, is_number in zip(table.head, _number_columns(table), strict=True):
+        shown.add_column(heading, justify="right" if is_number else "left")
     for row in table.rows:
         shown.add_row(*row)
     if table.notes:
@@ -71,15 +72,24 @@ def rich(table: Table) -> RichTable:
     return shown
 
 
-def summary(run: Run, scenarios: dict[str, Scenario]) -> str:
-    """Return the whole run in Markdown."""
+def summary(run: Run, scenarios: dict[str, Scenario], more: Sequence[Table] = ()) -> str:
+    """Return the whole run in Markdown, with more tables before those of what was measured."""
     facts = [f"- {name}: {version}" for name, version in run.systems.items()]
     machine = ", ".join(f"{name} {value}" for name, value in run.machine.items())
     rounds = f"{run.rounds} rounds A B B A" + (", a quick run" if run.quick else "")
     lines = [f"# Measured on {run.date}", "", f"- machine: {machine}", f"- requests: {run.bodies}"]
     lines += [f"- {rounds}", *facts, ""]
-    lines += [markdown(table) for table in tables(run, scenarios)]
+    lines += [markdown(table) for table in (*more, *tables(run, scenarios)) if table.rows]
     return "\n".join(lines)
+
+
+def _number_columns(table: Table) -> list[bool]:
+    """Return which columns are shown to the right: those after the first whose cells all begin like a number."""
+    columns = [[row[place] for row in table.rows] for place in range(len(table.head))]
+    return [
+        place > 0 and all(cell[:1].isdigit() or cell[:1] == "-" for cell in cells)
+        for place, cells in enumerate(columns)
+    ]
 
 
 def _row(cells: Sequence[str]) -> str:
@@ -108,7 +118,12 @@ def _of_scenario(run: Run, name: str, scenario: Scenario | None) -> Iterator[Tab
     notes += [f"{system}: {why}" for system, why in (scenario.cannot if scenario else {}).items()]
     alone = [figure for figure in figures if figure.items is None and figure.kind in {"cpu", "wire"}]
     notes += [f"{f.system} on the same batches alone: {number(f.value)} {KINDS[f.kind].unit}" for f in alone]
-    flagged = {f"{figure.system}, {figure.case}: {flag}" for figure in costs for flag in figure.flags}
+    flagged = {
+        f"{figure.system}, {figure.case}: {text}"
+        for figure in costs
+        for text in (*figure.flags, figure.note)
+        if text
+    }
     heads = (f"us of CPU a {unit}", *systems, f"{unit}s a CPU-s, {OURS}")
     yield Table(title, heads, tuple(rows), tuple(notes + sorted(flagged)))
     yield _others(title, figures)
@@ -134,10 +149,13 @@ def _has_case(figure: Figure) -> bool:
 
 def _exact(run: Run) -> Table:
     rows = []
+    costs = {figure.scenario: figure for figure in run.find("packed_cpu")}
     for kind in ("instructions", "packed"):
         for figure in run.find(kind):
             value = f"{number(figure.value)} {KINDS[kind].unit}"
-            rows.append((figure.scenario, value, figure.note))
+            cost = costs.get(figure.scenario)
+            notes = [figure.note, f"{number(cost.value)} us of CPU a span" if cost else ""]
+            rows.append((figure.scenario, value, ", ".join(filter(None, notes))))
     return Table("What repeats exactly", ("", "measured", ""), tuple(rows))
 
 
@@ -158,12 +176,13 @@ def _by_system(run: Run, title: str, kinds: Sequence[str]) -> Table:
 
 
 def _processes(run: Run) -> Table:
-    return _by_system(run, "The process", ("start", "start_cpu", "idle_rss", "peak_rss"))
+    return _by_system(run, "The process", ("start", "start_cpu", "idle_rss", "idle_cpu", "peak_rss"))
 
 
 def _latencies(run: Run) -> Table:
     title = "From when a request is due to its acknowledgement"
-    return _by_system(run, title, ("latency_p50", "latency_p99", "latency_p99_9"))
+    kinds = ("latency_p50", "latency_p99", "latency_p99_9", "added_p50", "added_p99")
+    return _by_system(run, title, kinds)
 
 
 def _overload(run: Run) -> Table:

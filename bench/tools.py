@@ -40,6 +40,8 @@ class Sent(NamedTuple):
         ok_items: acknowledged, after the warm-up.
         total_items, total_ok_items: sent and acknowledged in all.
         late, unsent: requests that were sent after they were due, and never.
+        overslept: those that were late though a stream was free: the load generator's own doing.
+        polled_seconds: of cpu_seconds, spent in waiting awake.
         latency_us: from when a request should have been sent to its acknowledgement, by percentile.
     """
 
@@ -51,9 +53,11 @@ class Sent(NamedTuple):
     rejected_items: int
     failed: int
     late: int
+    overslept: int
     unsent: int
     seconds: float
     cpu_seconds: float
+    polled_seconds: float
     latency_us: dict[str, float]
     refused: dict[str, int]
 
@@ -64,8 +68,8 @@ class Sent(NamedTuple):
 
     @property
     def busy_share(self) -> float:
-        """How much of its core it needed."""
-        return self.cpu_seconds / self.seconds if self.seconds else 0.0
+        """How much of its core it needed; what it polled away it did not need."""
+        return (self.cpu_seconds - self.polled_seconds) / self.seconds if self.seconds else 0.0
 
 
 class Load(NamedTuple):
@@ -92,6 +96,7 @@ class Load(NamedTuple):
         seed: int = 1,
         keep_ids: bool = False,
         retry: bool = False,
+        poll: bool = False,
     ) -> Sent:
         """Load the system at port for a time, or with a number of requests.
 
@@ -99,6 +104,7 @@ class Load(NamedTuple):
             rate: items a second, each request at its time whatever the answers do; without it each stream sends its
                 next request once the one before is answered.
             retry: send again what is refused for now, as SDKs do.
+            poll: wait awake, so that a latency does not hold how long the load generator takes to wake.
 
         Raises:
             RuntimeError: the load generator failed, with what it said.
@@ -109,7 +115,7 @@ class Load(NamedTuple):
         command += ["--duration", str(duration_s)] if requests is None else ["--requests", str(requests)]
         command += ["--rate", str(round(rate))] if rate is not None else []
         command += ["--seed", str(seed), *(["--keep-ids"] if keep_ids else [])]
-        command += ["--retry"] if retry else []
+        command += [*(["--retry"] if retry else []), *(["--poll"] if poll else [])]
         result = subprocess.run(
             pinned(self.core, command),
             capture_output=True,
@@ -177,7 +183,10 @@ class Sink:
     def tell(self, command: str) -> None:
         """Give it a command, such as `stop` or `ok`."""
         assert self._process.stdin is not None
-        self._process.stdin.write(f"{command}\n".encode())
+        try:
+            self._process.stdin.write(f"{command}\n".encode())
+        except BrokenPipeError as error:
+            raise RuntimeError("the sink has ended") from error
 
     def report(self) -> Received:
         """Return what it was sent since the last reset."""

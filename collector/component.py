@@ -219,8 +219,9 @@ class Factory:
 
     Attributes:
         config: a `section` of `option` fields; may have `problems(self)`, a generator of (field, message), and
-            `problems_for(self, signal)` for what a pipeline of that signal needs, and of a processor that gathers
-            requests `metadata_names`, the headers that it tells them apart by.
+            `problems_for(self, signal)` for what a pipeline of that signal needs; of a processor that gathers
+            requests `metadata_names`, the headers that it tells them apart by, of one that reads some of a request
+            `read_metadata`.
         create: makes the component from its configuration and Settings.
         signals: what it can be used for.
         stability: shown by `spansieve components`.

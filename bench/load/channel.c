@@ -105,7 +105,7 @@ bool channel_write(load_channel *channel) {
 }
 
 bool channel_connect(load_channel *channel, uint64_t timeout_ns, char *message, size_t message_size) {
-    const ss_client_wait wait = {.deadline_ns = ss_clock_deadline(timeout_ns), .wake_fd = -1};
+    const ss_client_wait wait = {.deadline_ns = ss_clock_deadline(timeout_ns), .wake_fd = -1, .cancel_fd = -1};
     ss_client_socket made;
     const load_target *target = channel->target;
     if (ss_client_socket_connect(&made, target->host, target->port, NULL, &wait, message, message_size) != SS_OK) {

@@ -9,6 +9,7 @@
 #include <getopt.h>
 #include <limits.h>
 #include <math.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,13 +34,16 @@ enum {
     RETRY_MS = 20,     /* from a refusal to the next try */
     RECONNECT_MS = 50, /* from a lost connection to the next try */
     CONNECT_MS = 2000,
-    LATE_US = 1000, /* sent so long after it was due: late */
-    CODES = 600,    /* gRPC codes and HTTP statuses are below */
+    LATE_US = 1000,     /* sent so long after it was due: late */
+    OVERSLEPT_US = 100, /* the same where a stream was free: that is our own fault */
+    POLL_US = 100,      /* so long before a request is due, polling begins: longer than a sleeping core takes to wake */
+    POLL_PERCENT = 40,  /* of all time at most: the rest is the sink's, which has the same core */
+    CODES = 600,        /* gRPC codes and HTTP statuses are below */
     CHANNELS_MAX = 16384,
     MESSAGE_BYTES = 512
 };
 
-static const uint64_t ms_ns = 1000000;
+static const uint64_t ms_ns = 1000000, us_ns = 1000;
 static const double second_ns = 1e9;
 
 typedef struct load_options {
@@ -55,12 +59,13 @@ typedef struct load_options {
     uint64_t n_requests; /* 0: as many as the duration allows */
     double items_per_s;  /* 0: closed loop */
     uint64_t seed;
-    bool keep_ids, retries, logs_drain;
+    bool keep_ids, retries, polls, logs_drain;
 } load_options;
 
 /* Of what was due after the warm-up, but for total_*. */
 typedef struct load_counts {
-    uint64_t requests, items, payload_bytes, ok, partial, rejected_items, ok_items, failed, late, unsent, retries;
+    uint64_t requests, items, payload_bytes, ok, partial, rejected_items, ok_items, failed, retries;
+    uint64_t late, overslept, unsent;
     uint64_t refused[CODES];
     uint64_t total_items, total_ok_items, total_answers;
 } load_counts;
@@ -76,12 +81,17 @@ typedef struct load_engine {
     int epoll_fd, timer_fd, signal_fd;
     uint64_t start_ns, measure_ns, end_ns; /* end_ns: UINT64_MAX with a number of requests */
     double due_ns;                         /* open loop: of the next request */
+    uint64_t free_ns;                      /* open loop: when a due request last found a stream after it had to wait */
     uint64_t armed_ns;                     /* what the timer is set to; 0: nothing */
+    uint64_t polled_ns;                    /* spent in vain looks for events */
+    uint64_t quiet_ns;                     /* end of the last one, when nothing has happened since; else 0 */
     uint64_t n_started;                    /* after the warm-up */
     uint64_t connected_ns;                 /* when there was last a connection */
+    bool is_blocked;                       /* a request is due, and no stream is free */
     bool is_stopped;                       /* nothing new is started */
     bool is_measuring;
     double cpu_before_s;
+    uint64_t polled_before_ns;
     uint64_t written_before;
     load_counts counts;
     load_histogram latency, service; /* from when it was due; from when it was sent */
@@ -221,6 +231,7 @@ static void on_channel(load_engine *e, load_channel *c, uint32_t events) {
 
 static void begin(load_engine *e, load_call *c) {
     load_channel *channel = c->channel;
+    e->quiet_ns = 0;
     c->is_running = true;
     c->sent_ns = ss_clock_ns();
     channel->n_running++;
@@ -254,6 +265,7 @@ static bool prepare(load_engine *e, load_call *c, uint64_t due_ns) {
         if (!e->is_measuring) {
             e->is_measuring = true;
             e->cpu_before_s = load_cpu_seconds();
+            e->polled_before_ns = e->polled_ns;
             e->written_before = written_bytes(e);
         }
         e->n_started++;
@@ -296,13 +308,32 @@ static bool has_more(const load_engine *e, uint64_t due_ns) {
     return !e->is_stopped && !is_enough && due_ns < e->end_ns;
 }
 
+/* Open loop: a request has gone out, and the next one is due. */
+static void note_sending(load_engine *e, const load_call *call) {
+    uint64_t due_ns = call->due_ns;
+    uint64_t could_ns = e->free_ns > due_ns ? e->free_ns : due_ns;
+    e->due_ns += ns_of(e, call->body);
+    if (call->is_measured) {
+        e->counts.late += call->sent_ns - due_ns > LATE_US * us_ns;
+        e->counts.overslept += call->sent_ns > could_ns + OVERSLEPT_US * us_ns;
+    }
+}
+
 static void start_calls(load_engine *e) {
     uint64_t now = ss_clock_ns();
     for (;;) {
         uint64_t due_ns = next_due(e, now);
-        load_channel *c = due_ns <= now && has_more(e, due_ns) ? free_channel(e) : NULL;
-        if (!c) {
+        if (due_ns > now || !has_more(e, due_ns)) {
             return;
+        }
+        load_channel *c = free_channel(e);
+        if (!c) {
+            e->is_blocked = true;
+            return;
+        }
+        if (e->is_blocked) {
+            e->is_blocked = false;
+            e->free_ns = now;
         }
         load_call *call = c->idle;
         c->idle = call->next_idle;
@@ -312,8 +343,7 @@ static void start_calls(load_engine *e) {
         }
         begin(e, call);
         if (e->options.items_per_s > 0) {
-            e->due_ns += ns_of(e, call->body);
-            e->counts.late += call->is_measured && call->sent_ns - due_ns > LATE_US * (ms_ns / 1000);
+            note_sending(e, call);
         } else {
             call->due_ns = call->sent_ns;
         }
@@ -383,15 +413,46 @@ static int wait_ms(const load_engine *e, uint64_t now) {
     return (int)(left_ms < most ? left_ms : most);
 }
 
-/* Wait for answers, or for the next request to be due where a stream is free for it. */
+/* Open loop: until when nothing can be started; UINT64_MAX: until an answer. */
+static uint64_t pause_end(const load_engine *e) {
+    bool is_open = e->options.items_per_s > 0 && !e->is_blocked && has_more(e, (uint64_t)e->due_ns);
+    return is_open ? (uint64_t)e->due_ns : UINT64_MAX;
+}
+
+/* Look for events. All time from one vain look to the next is polling, if nothing has been sent in between. */
+static int poll_events(load_engine *e, struct epoll_event *events, uint64_t now) {
+    int n = epoll_wait(e->epoll_fd, events, EVENTS_AT_ONCE, 0);
+    if (n) {
+        e->quiet_ns = 0;
+        return n;
+    }
+    uint64_t end_ns = ss_clock_ns();
+    e->polled_ns += end_ns - (e->quiet_ns ? e->quiet_ns : now);
+    e->quiet_ns = end_ns;
+    return 0;
+}
+
+/* Wait until something may be read, or the next request is due: asleep, or with --poll awake where that matters and
+ * there is time for it, so that a latency does not hold how long a core takes to wake. */
+static int wait_for_events(load_engine *e, struct epoll_event *events) {
+    uint64_t now = ss_clock_ns(), end_ns = pause_end(e);
+    if (end_ns <= now) { /* it has become due since the last look */
+        return epoll_wait(e->epoll_fd, events, EVENTS_AT_ONCE, 0);
+    }
+    bool may_poll = e->options.polls && e->polled_ns < (now - e->start_ns) / 100 * POLL_PERCENT;
+    if (may_poll && (e->n_running || end_ns - now <= POLL_US * us_ns)) {
+        return poll_events(e, events, now);
+    }
+    e->quiet_ns = 0;
+    if (end_ns != UINT64_MAX) {
+        arm(e, may_poll ? end_ns - POLL_US * us_ns : end_ns);
+    }
+    return epoll_wait(e->epoll_fd, events, EVENTS_AT_ONCE, wait_ms(e, now));
+}
+
 static void wait_and_read(load_engine *e) {
     struct epoll_event events[EVENTS_AT_ONCE];
-    uint64_t now = ss_clock_ns();
-    uint64_t due_ns = next_due(e, now);
-    if (e->options.items_per_s > 0 && due_ns > now && has_more(e, due_ns)) {
-        arm(e, due_ns);
-    }
-    int n = epoll_wait(e->epoll_fd, events, EVENTS_AT_ONCE, wait_ms(e, now));
+    int n = wait_for_events(e, events);
     for (int i = 0; i < n; i++) {
         if (events[i].data.ptr == &e->timer_fd) {
             uint64_t count;
@@ -473,6 +534,8 @@ static void print_usage(void) {
         "  --seed K                    of ids and times; default 1\n"
         "  --keep-ids                  send requests as they are in the file\n"
         "  --retry                     send what is refused for now again after 20 ms\n"
+        "  --poll                      wait awake for what is near, and before all other programs where that is "
+        "permitted\n"
         "  --drain-log                 say on stderr what was on its way at the end\n"
         "FILE: [length, 4 bytes, big-endian][Export*ServiceRequest], repeated\n",
         stderr);
@@ -543,6 +606,7 @@ static bool parse_options(load_options *o, int argc, char **argv) {
         SEED,
         KEEP_IDS,
         RETRY,
+        POLL,
         DRAIN_LOG,
         HELP
     };
@@ -561,6 +625,7 @@ static bool parse_options(load_options *o, int argc, char **argv) {
                                           {"seed", required_argument, NULL, SEED},
                                           {"keep-ids", no_argument, NULL, KEEP_IDS},
                                           {"retry", no_argument, NULL, RETRY},
+                                          {"poll", no_argument, NULL, POLL},
                                           {"drain-log", no_argument, NULL, DRAIN_LOG},
                                           {"help", no_argument, NULL, HELP},
                                           {0}};
@@ -595,6 +660,7 @@ static bool parse_options(load_options *o, int argc, char **argv) {
         case SEED: is_good = parse_count("--seed", optarg, 0, UINT64_C(1) << 50, &o->seed); break;
         case KEEP_IDS: o->keep_ids = true; break;
         case RETRY: o->retries = true; break;
+        case POLL: o->polls = true; break;
         case DRAIN_LOG: o->logs_drain = true; break;
         default: print_usage(); return false;
         }
@@ -657,6 +723,12 @@ static bool make_channels(load_engine *e) {
     return e->channels || fail("connections", "no memory");
 }
 
+/* With --poll. Without the right to it, a turn may come late; `overslept` says how often. */
+static void go_first(void) {
+    const struct sched_param least = {.sched_priority = 1};
+    sched_setscheduler(0, SCHED_FIFO, &least);
+}
+
 static bool open_waiting(load_engine *e) {
     sigset_t ends;
     sigemptyset(&ends);
@@ -709,8 +781,10 @@ static void print_result(const load_engine *e, double seconds, double cpu) {
     printf("}, \"failed\": %llu, \"retries\": %llu, \"ok_items\": %llu, \"seconds\": %.6f, \"cpu_seconds\": %.6f, ",
            (unsigned long long)n->failed, (unsigned long long)n->retries, (unsigned long long)n->ok_items, seconds,
            cpu);
-    printf("\"late\": %llu, \"unsent\": %llu, \"total_items\": %llu, \"total_ok_items\": %llu, ",
-           (unsigned long long)n->late, (unsigned long long)n->unsent, (unsigned long long)n->total_items,
+    printf("\"polled_seconds\": %.6f, \"late\": %llu, \"overslept\": %llu, \"unsent\": %llu, ",
+           (double)(e->polled_ns - e->polled_before_ns) / second_ns, (unsigned long long)n->late,
+           (unsigned long long)n->overslept, (unsigned long long)n->unsent);
+    printf("\"total_items\": %llu, \"total_ok_items\": %llu, ", (unsigned long long)n->total_items,
            (unsigned long long)n->total_ok_items);
     print_histogram("latency_us", &e->latency);
     printf(", ");
@@ -746,6 +820,9 @@ int main(int argc, char **argv) {
     is_ready = is_ready && ((e->codec = ss_codec_new()) || fail("codec", "no memory"));
     is_ready = is_ready && make_channels(e) && open_waiting(e) && connect_channels(e);
     if (is_ready) {
+        if (o->polls) {
+            go_first();
+        }
         run(e);
         drain(e);
         uint64_t now = ss_clock_ns();

@@ -7,10 +7,13 @@ imported for everything else: help, mistakes and the other commands.
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from collections.abc import Sequence
 
-from collector.lean import NamedTuple, NoReturn
+from collector.lean import Any, NamedTuple, NoReturn
+
+_INTERRUPTED = 130
 
 
 class Options(NamedTuple):
@@ -50,13 +53,30 @@ def read_options(arguments: Sequence[str]) -> Options | None:
 
 def main() -> NoReturn:
     """Do what the command line says and exit."""
-    arguments = sys.argv[1:]
+    _prepare_streams()
+    try:
+        sys.exit(_run(sys.argv[1:]))
+    except KeyboardInterrupt:  # a run has its own end for it, once it has begun
+        sys.exit(_INTERRUPTED)
+
+
+def _run(arguments: Sequence[str]) -> int:
     options = read_options(arguments)
     if options is not None:
         gc.disable()  # until all has started: looking for garbage would be 2 ms, and there is none to speak of
         from collector.cli.run import run
 
-        sys.exit(run(options))
+        return run(options)
     from collector.cli.commands import invoke  # click costs 20 ms and 2 MB
 
-    sys.exit(invoke(arguments))
+    return invoke(arguments)
+
+
+def _prepare_streams() -> None:
+    """Open what is closed of the standard streams, lest a socket take its place; write UTF-8 in every locale."""
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w"))  # noqa: SIM115 for good
+    for stream in (sys.stdout, sys.stderr):
+        writer: Any = stream
+        writer.reconfigure(encoding="utf-8", errors="backslashreplace")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -10,6 +11,7 @@ import click
 
 from collector import __version__
 from collector.cli import Options
+from collector.cli.output import give_up_output
 
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
@@ -158,9 +160,29 @@ spansieve.add_command(_hidden, "print-initial-config")
 def invoke(arguments: Sequence[str]) -> int:
     """Return the exit code of a command line; 1 for every error, as the Collector's."""
     try:
-        return int(spansieve.main(list(arguments), prog_name="spansieve", standalone_mode=False) or 0)
+        code = int(spansieve.main(list(arguments), prog_name="spansieve", standalone_mode=False) or 0)
+        sys.stdout.flush()
+        return code
     except click.ClickException as error:
         error.show()
+        if isinstance(error, click.UsageError) and (name := _bare_configuration(arguments)):
+            click.echo(f"A configuration is named by an option: --config {name}", err=True)
     except click.Abort:
         click.echo("Error: aborted", err=True)
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        give_up_output(error)
     return 1
+
+
+def _bare_configuration(arguments: Sequence[str]) -> str | None:
+    """Return the first argument that is the name of a configuration and stands behind no option."""
+    for before, argument in zip(("", *arguments), arguments, strict=False):
+        if (
+            argument.endswith((".yaml", ".yml"))
+            and not argument.startswith("-")
+            and not before.startswith("-")
+        ):
+            return argument
+    return None

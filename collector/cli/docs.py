@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
+from collector.cli.output import tell
 from collector.config.reference import UnknownPage, find_pages, index, pages
 from collector.registry import Registry
 
@@ -14,8 +14,7 @@ def docs(component: str | None, output: str | None, registry: Registry) -> int:
     try:
         chosen = find_pages(registry, component) if component else [index(registry)]
     except UnknownPage as error:
-        print(f"Error: {error}", file=sys.stderr)
-        return 1
+        return tell(str(error))
     if output is None:
         print("\n".join(page.text for page in chosen), end="")
         return 0
@@ -25,6 +24,5 @@ def docs(component: str | None, output: str | None, registry: Registry) -> int:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(page.text, encoding="utf-8")
         except OSError as error:
-            print(f"Error: {path}: {error.strerror}", file=sys.stderr)
-            return 1
+            return tell(f"cannot write {str(path)!r}: {(error.strerror or str(error)).lower()}")
     return 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 from collections.abc import Iterable
 
@@ -26,6 +28,15 @@ def tell(message: str) -> int:
     """Print what is wrong with the command line itself, and return the exit code."""
     print(f"Error: {message}", file=sys.stderr)
     return 1
+
+
+def give_up_output(error: OSError) -> None:
+    """Say why standard output takes no more, unless its reader has had enough, and drop what still waits for it."""
+    if error.errno != errno.EPIPE:
+        tell(f"cannot write to standard output: {(error.strerror or str(error)).lower()}")
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, sys.stdout.fileno())
+    os.close(null)
 
 
 def accepts_feature_gates(options: Options) -> bool:

@@ -102,7 +102,9 @@ class _Decoder:
         doubtful: set[str | None] = set()
         for name in value:
             if name not in keys:
-                self._fail(path, f"has invalid keys: {name}{self._advice(name, keys)}", join(path, name))
+                self._fail(
+                    path, f"has invalid keys: {show_key(name)}{self._advice(name, keys)}", join(path, name)
+                )
                 doubtful.add(nearest(name, keys))
         fields: dict[str, Any] = {}
         for key in keys.values():
@@ -233,7 +235,8 @@ class _Decoder:
         if isinstance(value, float) and value.is_integer():
             value = int(value)
         if isinstance(value, bool) or not isinstance(value, int):
-            return self._expected("a whole number", value, path, _quotes_advice(value))
+            unit = f" of {option.unit}" if option.unit.isalpha() else ""
+            return self._expected("a whole number" + unit, value, path, _quotes_advice(value))
         if option.maximum is None and value > _INT64_MAX:
             return self._expected(f"at most {_INT64_MAX}", value, path)
         return self._in_range(option, value, path, str)
@@ -318,6 +321,11 @@ def _kind(value: Any) -> str:
         if isinstance(value, kind):
             return word
     return "text"
+
+
+def show_key(key: str) -> str:
+    """Return key as a message shows it: in quotes when what is wrong with it could not be seen."""
+    return key if key and key.isprintable() and key == key.strip() else repr(key)
 
 
 def describe(value: Any) -> str:

@@ -38,7 +38,7 @@ class Cors:
     max_age: int = option(
         0,
         doc="How long browsers may remember this; 0 leaves it to them, less forbids it.",
-        unit="s",
+        unit="seconds",
         minimum=-(1 << 31),
         maximum=(1 << 31) - 1,
     )
@@ -47,6 +47,12 @@ class Cors:
     def is_on(self) -> bool:
         """False when no origin is allowed."""
         return bool(self.allowed_origins)
+
+    @property
+    def shuts_out_bodies(self) -> bool:
+        """True when browsers may send, but neither JSON nor protobuf, for lack of Content-Type."""
+        names = [name.lower() for name in self.allowed_headers]
+        return self.is_on and bool(names) and "content-type" not in names and "*" not in names
 
     @property
     def exposed(self) -> str:

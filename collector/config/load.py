@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 
-from collector.config.decode import decode, describe
+from collector.config.decode import decode, describe, show_key
 from collector.config.document import (
     ComponentEntry,
     Document,
@@ -73,7 +73,7 @@ class _Build:
             if key not in _SECTIONS:
                 word = nearest(key, _SECTIONS)
                 advice = f"; did you mean {word!r}?" if word else f"; valid keys: {', '.join(_SECTIONS)}"
-                self._fail("", f"has invalid keys: {key}{advice}", key)
+                self._fail("", f"has invalid keys: {show_key(key)}{advice}", key)
         components = {kind: self._components(kind) for kind in Kind}
         self._check_sections()
         service = self._service(components)
@@ -204,8 +204,8 @@ class _Build:
                 self._fail(path, f'duplicate name "{id}" after trimming spaces')
             pipelines[id] = self._pipeline(pipeline, path)
         if len(self._problems) == n_before:
-            # Connectors are judged by all pipelines together.
-            for path, message in check_pipelines(pipelines, components):
+            # Connectors are judged by all pipelines together; a component may be faulty in the same way for several.
+            for path, message in dict.fromkeys(check_pipelines(pipelines, components)):
                 self._fail(path, message)
         telemetry = section.telemetry
         for signal in ("logs", "traces"):

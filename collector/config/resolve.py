@@ -63,7 +63,7 @@ def resolve(sources: Sequence[str], sets: Sequence[str], environ: Mapping[str, s
         ConfigError: a source cannot be read.
     """
     if not sources:
-        raise ConfigError([Problem("", "at least one config flag must be provided")])
+        raise ConfigError([Problem("", "at least one config flag must be provided: --config FILE")])
     problems: list[Problem] = []
     values: dict[str, Any] = {}
     places = Places()

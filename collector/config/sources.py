@@ -98,19 +98,25 @@ def _read_variable(rest: str, environ: Mapping[str, str]) -> Text:
 def _read_file(path: str) -> Text:
     try:
         with open(path, "rb") as file:
-            return Text(_decode(file.read(), path), path)
+            content = file.read(_MAX_BYTES + 1)
     except OSError as error:
         raise SourceError(f"cannot read {path!r}: {(error.strerror or str(error)).lower()}") from error
     except ValueError as error:
         raise SourceError(f"cannot read {path!r}: not a path") from error
+    if len(content) > _MAX_BYTES:
+        raise SourceError(f"cannot read {path!r}: larger than {_MAX_BYTES} bytes")
+    return Text(_decode(content, path), path)
 
 
 def _decode(content: bytes, name: str) -> str:
     is_utf16 = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     try:
         return content.decode("utf-16" if is_utf16 else "utf-8").removeprefix(_BYTE_ORDER_MARK)
-    except UnicodeError as error:
-        raise SourceError(f"cannot read {name!r}: not UTF-8 text") from error
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise SourceError(
+            f"cannot read {name!r}: not UTF-8 text: byte 0x{content[error.start]:02x} on line {line}"
+        ) from error
 
 
 def _fetch(url: str) -> Text:
@@ -167,7 +173,10 @@ def _layer(text: str, place: Callable[[int], str]) -> Layer:
     if parsed.value is None:
         return Layer({}, {})
     if not isinstance(parsed.value, dict):
-        raise ConfigError([Problem(place(1), "expected a map of sections such as 'receivers'")])
+        from collector.config.decode import describe
+
+        problem = f"expected a map of sections such as 'receivers', got {describe(parsed.value)}"
+        raise ConfigError([Problem(place(1), problem)])
     return Layer(_split(parsed.value), {path: place(line) for path, line in parsed.lines.items()})
 
 

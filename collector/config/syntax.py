@@ -53,6 +53,10 @@ def parse(text: str) -> Parsed:
     """
     try:
         return _Builder(text).build()
+    except yaml.Fault as fault:
+        from collector.config.yaml_faults import explain
+
+        raise InvalidYAML(*explain(fault, text)) from fault
     except UnicodeError as error:
         raise InvalidYAML("the text is not valid Unicode", 1) from error
 
@@ -72,7 +76,7 @@ class _Builder:
     def __init__(self, text: str) -> None:
         self._events = yaml.read_events(text)
         self._lines: dict[str, int] = {}
-        self._anchors: dict[str, _Anchored] = {}
+        self._anchors: dict[str, _Anchored | None] = {}  # None while the value is being read
         self._n_values = 0
         self._deepest = 0
 
@@ -95,6 +99,8 @@ class _Builder:
         if event.kind == yaml.ALIAS:
             return self._alias(event, depth)
         self._reach(depth, 1, event)
+        if event.anchor:
+            self._anchors.setdefault(event.anchor, None)
         n_before, deepest_before = self._n_values, self._deepest
         self._deepest = depth
         if event.kind == yaml.SCALAR:
@@ -114,7 +120,9 @@ class _Builder:
         # The value is shared, but counted as often as it is used: others walk it that often.
         anchored = self._anchors.get(event.anchor)
         if anchored is None:
-            raise InvalidYAML(f'unknown anchor "{event.anchor}" referenced', event.line)
+            is_open = event.anchor in self._anchors
+            problem = "anchor '{}' value contains itself" if is_open else 'unknown anchor "{}" referenced'
+            raise InvalidYAML(problem.format(event.anchor), event.line)
         self._reach(depth + anchored.height, anchored.n_values, event)
         return anchored.value
 
@@ -139,7 +147,12 @@ class _Builder:
         while (event := self._next()).kind != yaml.END:
             line = event.line
             if event.kind == yaml.SCALAR and event.value == "<<" and event.is_plain:
-                merged = {**self._merge(self._value(self._next(), path, depth + 1), line), **merged}
+                line_of_map = self._lines[path]
+                merge = self._merge(self._value(self._next(), path, depth + 1), line)
+                self._lines[path] = line_of_map
+                for key in merge:
+                    self._lines.setdefault(join(path, key), line)
+                merged = {**merge, **merged}
                 continue
             key = self._key(event)
             if key in key_lines:

@@ -95,7 +95,7 @@ def split_address(text: str) -> tuple[str, int]:
         ValueError: text is neither.
     """
     host, colon, port = text.rpartition(":")
-    if not colon or "/" in text:
+    if not colon or "/" in text or text.endswith("]"):
         raise ValueError(f"expected host:port, got {text!r}")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]

@@ -21,14 +21,14 @@ from collector.exporterhelper.request import Request, Send, Sent
 from collector.exporterhelper.retry import RetryConfig, RetrySender
 from collector.exporterhelper.timeout import attempt_limit_s
 from collector.lean import Any, NamedTuple, StrEnum, suppress
-from collector.native.pipeline import Queue, QueueItem, Verdict
+from collector.native.pipeline import Queue, QueueItem, Verdict, Waited
 from collector.telemetry.instruments import Instrument, Sample
-from collector.threads import Event, Lock, Thread
+from collector.threads import Lock, Thread
 
 _OK, _INTERNAL, _UNAVAILABLE = 0, 13, 14  # google.rpc.Code
 _DELAY_MAX_MS = 0xFFFFFFFF
 _POP_S = 3600.0  # close ends the wait; its length does not matter
-_OVERFLOW_PERIOD_S = 10.0
+_LOST_PERIOD_S = 10.0
 _GRACE_S = 0.5  # after the deadline, for threads whose attempt has just been cut off
 
 
@@ -46,15 +46,18 @@ class QueueConfig:
 
     enabled: bool = option(
         True,
-        doc="Queue requests; false keeps each client waiting until its request is sent, and tells it the outcome;"
-        " of the batches of a `batch` processor num_consumers are taken at once.",
+        doc="Queue requests; false keeps each client waiting until its request is sent, and tells it the outcome."
+        " queue_size clients may wait, and more are refused; of the batches of a `batch` processor num_consumers are"
+        " taken at once. The request of a client that gives up is not sent, nor retried.",
     )
     num_consumers: int = option(10, doc="Requests sent at once.")
     queue_size: int = option(1000, doc="Capacity in units of sizer, requests being sent included.")
     sizer: Sizer = option(Sizer.REQUESTS, doc="Unit of queue_size: requests, items or bytes.")
     block_on_overflow: bool = option(False, doc="Wait for room in a full queue instead of refusing.")
     wait_for_result: bool = option(
-        False, doc="Keep each client waiting until its request is sent, and tell it the outcome."
+        False,
+        doc="Keep each client waiting until its request is sent, and tell it the outcome. The request of a client that"
+        " gives up is not sent, nor retried.",
     )
     storage: Any = unserved("remove it to queue in memory")
     batch: Any = option(None, doc="Not supported yet.")
@@ -106,6 +109,12 @@ _REJECTED_ITEMS = Instrument(
     "Items sent that the destination rejected in a partial success.",
 )
 
+_CANCELLED = "request is cancelled or timed out"
+_WAITED = {
+    Waited.TIME_IS_UP: "",
+    Waited.CLOSED: "interrupted due to shutdown",
+    Waited.CANCELLED: _CANCELLED,
+}
 _DROPPED_FIELDS = {
     "spans": "dropped_spans",
     "metric_points": "dropped_data_points",
@@ -155,7 +164,6 @@ class QueueSender:
         encoding: what requests are compressed with on their way into the queue; a value of native.codec.Encoding.
         level: of the compression; 0 is its default.
         abort: ends attempts in progress; called when shutdown is out of time.
-        wait: waits so many seconds, True when shutdown ended it; for tests.
         random_unit: uniform in [0, 1); for tests.
     """
 
@@ -172,7 +180,6 @@ class QueueSender:
         level: int = 0,
         take: Take = _pop,
         abort: Callable[[], None] = lambda: None,
-        wait: Callable[[float], bool] | None = None,
         random_unit: Callable[[], float] | None = None,
     ) -> None:
         self._settings = settings
@@ -186,11 +193,8 @@ class QueueSender:
         self._destination = destination
         self._abort = abort
         self._hint = _hint(queue, retry)
-        self._stopping = Event()
         extra = {} if random_unit is None else {"random_unit": random_unit}
-        self._retry = RetrySender(
-            retry, self._log, wait=wait or self._stopping.wait, clock=self._clock, **extra
-        )
+        self._retry = RetrySender(retry, self._log, clock=self._clock, **extra)
         self.consumer = Queue(
             settings.runtime,
             settings.own_signal,
@@ -200,15 +204,18 @@ class QueueSender:
         )
         self._level = level
         self.set_encoding(encoding)
-        if not queue.enabled or queue.wait_for_result:
-            self.consumer.hold_answers(takes_all=not queue.enabled)
+        if not queue.enabled:
+            self.consumer.hold_answers(waiting_max=max(queue.queue_size, queue.num_consumers))
+        elif queue.wait_for_result:
+            self.consumer.hold_answers()
         self._lock = Lock()
         # guarded by _lock
         self._threads: list[Thread] = []
         self._deadline: float | None = None
         self._has_given_up = False
-        self._overflow_items = 0  # of those that found no room, how many are in the log
-        self._overflow_s = float("-inf")
+        self._told_overflow = 0  # of the items that found no room, how many are in the log
+        self._told_withdrawn = 0  # the same of those whose client has gone
+        self._told_s = float("-inf")
 
     def set_encoding(self, encoding: str) -> None:
         """Compress with encoding what comes from now on."""
@@ -224,7 +231,6 @@ class QueueSender:
         failed_before = int(self.consumer.stats().failed_items)
         with self._lock:
             self._deadline = self._clock() + deadline_s
-        self._stopping.set()
         self.consumer.close()
         self._join(deadline_s)
         with self._lock:
@@ -233,7 +239,7 @@ class QueueSender:
         if is_late:
             self._abort()
             self._join(_GRACE_S)
-        self._report_overflow(0.0)
+        self._report_lost(0.0)
         left = self.consumer.give_up()
         if left:
             self._log.error(
@@ -250,8 +256,11 @@ class QueueSender:
         exporter = (("exporter", str(self._settings.id)),)
         exporter_and_type = (*exporter, ("data_type", self._signal.value))
         yield Sample(SENT[items], (*exporter, *self._destination), int(stats.sent_items))
-        yield Sample(_SEND_FAILED[items], (*exporter, *self._destination), int(stats.failed_items))
-        yield Sample(_ENQUEUE_FAILED[items], exporter, int(stats.enqueue_failed_items))
+        # As in the Collector: a queue that is left is an enqueue that has failed, without one it was the sending.
+        withdrawn = int(stats.withdrawn_items)
+        failed, not_queued = (0, withdrawn) if self._config.enabled else (withdrawn, 0)
+        yield Sample(_SEND_FAILED[items], (*exporter, *self._destination), int(stats.failed_items) + failed)
+        yield Sample(_ENQUEUE_FAILED[items], exporter, int(stats.enqueue_failed_items) + not_queued)
         yield Sample(_QUEUE_SIZE, exporter_and_type, int(stats.size))
         yield Sample(_QUEUE_CAPACITY, exporter_and_type, int(stats.capacity))
         yield Sample(_IN_FLIGHT, exporter_and_type, int(stats.in_flight_requests))
@@ -280,7 +289,7 @@ class QueueSender:
             with self._lock:
                 n_threads = len(self._threads)
                 is_complete = n_threads >= self._config.num_consumers
-                reported_items = self._overflow_items
+                reported_items = self._told_overflow + self._told_withdrawn
             try:
                 taken = self._take(self.consumer, None if is_complete else n_threads, reported_items)
             except StopIteration:
@@ -298,12 +307,15 @@ class QueueSender:
 
     def _deliver(self, taken: Taken) -> None:
         item = taken.item
-        request = Request(item.view, item.item_count, item.original_length, item.encoding)
+        request = Request(item.view, item.item_count, item.original_length, item.encoding, item.cancel_fd)
         made = [] if taken.first is None else [taken.first]
         result: Sent | Exception
         try:
             result = self._retry.send(
-                lambda: self._attempt(request, made.pop() if made else None), taken.spent_s
+                lambda: self._attempt(request, made.pop() if made else None),
+                lambda seconds: _WAITED[self.consumer.wait(item, seconds)],
+                spent_s=taken.spent_s,
+                deadline_s=item.deadline_s,
             )
         except Exception as error:  # noqa: BLE001 - counted and logged below; the thread must live on
             result = error
@@ -320,27 +332,32 @@ class QueueSender:
         try:
             return (made or self._send)(request, attempt_limit_s(self._timeout_s, left_s))
         finally:
-            self._report_overflow(_OVERFLOW_PERIOD_S)
+            self._report_lost(_LOST_PERIOD_S)
 
-    def _report_overflow(self, period_s: float) -> None:
-        """Log what found no room since the last time, at most once in period_s.
+    def _report_lost(self, period_s: float) -> None:
+        """Log what found no room since the last time, and whose clients have gone, at most once in period_s.
 
         After each attempt, so that nobody need be woken for it: a full queue is one whose head is being sent.
         """
         with self._lock:
             stats = self.consumer.stats()
-            items = int(stats.enqueue_failed_items) - self._overflow_items
+            overflow = int(stats.enqueue_failed_items) - self._told_overflow
+            withdrawn = int(stats.withdrawn_items) - self._told_withdrawn
             now_s = self._clock()
-            if not items or now_s - self._overflow_s < period_s:
+            if not overflow + withdrawn or now_s - self._told_s < period_s:
                 return
-            self._overflow_items += items
-            self._overflow_s = now_s
-        self._log.error(
-            "Exporting failed. Rejecting data.",
-            error="sending queue is full",
-            rejected_items=items,
-            queue_size=int(stats.capacity),
-        )
+            self._told_overflow += overflow
+            self._told_withdrawn += withdrawn
+            self._told_s = now_s
+        if overflow:
+            self._log.error(
+                "Exporting failed. Rejecting data.",
+                error="sending queue is full",
+                rejected_items=overflow,
+                queue_size=int(stats.capacity),
+            )
+        if withdrawn:
+            self._log.error("Exporting failed. Rejecting data.", error=_CANCELLED, rejected_items=withdrawn)
 
     def _report(self, request: Request, result: Sent | Exception) -> None:
         if isinstance(result, Sent):

@@ -15,12 +15,14 @@ class Request(NamedTuple):
         item_count: spans, data points or log records in it.
         size: bytes of the message before compression.
         encoding: what view is compressed with; a value of native.codec.Encoding.
+        cancel_fd: readable once nobody wants it sent any more; -1 for never.
     """
 
     view: Any
     item_count: int
     size: int
     encoding: str
+    cancel_fd: int = -1
 
 
 class Sent(NamedTuple):

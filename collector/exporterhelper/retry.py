@@ -6,6 +6,7 @@ grows by multiplier up to max_interval, the delay is uniform within randomizatio
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -14,7 +15,6 @@ from collector.config.fields import Duration, option, section
 from collector.errors import PermanentError, RetryableError
 from collector.lean import TypeVar
 from collector.telemetry.logs import Log
-from collector.threads import TIMEOUT_MAX
 
 T = TypeVar("T")
 
@@ -58,7 +58,6 @@ class RetrySender:
     """Repeats an attempt until it succeeds, cannot succeed, or time is up.
 
     Args:
-        wait: waits so many seconds; True when it was ended early by shutdown.
         random_unit: uniform in [0, 1).
         clock: seconds, monotonic.
     """
@@ -68,25 +67,32 @@ class RetrySender:
         config: RetryConfig,
         log: Log,
         *,
-        wait: Callable[[float], bool],
         random_unit: Callable[[], float] = random_unit,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._config = config
         self._log = log
-        self._wait = wait
         self._random_unit = random_unit
         self._clock = clock
 
-    def send(self, attempt: Callable[[], T], spent_s: float = 0.0) -> T:
+    def send(
+        self,
+        attempt: Callable[[], T],
+        wait: Callable[[float], str],
+        *,
+        spent_s: float = 0.0,
+        deadline_s: float = math.inf,
+    ) -> T:
         """Return what attempt returns in the end.
 
         Args:
+            wait: waits so many seconds; returns why it has ended early, empty when it has not.
             spent_s: time that the request has taken already.
+            deadline_s: of the clock: by then nobody wants it to be sent any more.
 
         Raises:
             PermanentError: trying again cannot help.
-            RetryableError: given up: retry is off, time is up, or shutdown came.
+            RetryableError: given up: retry is off, time is up, or the wait has ended early.
         """
         if not self._config.enabled:
             return attempt()
@@ -100,15 +106,18 @@ class RetrySender:
             except RetryableError as error:
                 delay_s = max(next(delays_s), error.retry_after_s or 0.0)
                 limit_s = self._config.max_elapsed_time
-                if limit_s and self._clock() + delay_s > started + limit_s:
+                next_s = self._clock() + delay_s
+                if limit_s and next_s > started + limit_s:
                     raise _give_up("no more retries left", error) from error
+                if next_s > deadline_s:
+                    raise _give_up("request will be cancelled before next retry", error) from error
                 self._log.info(
                     "Exporting failed. Will retry the request after interval.",
                     error=str(error),
                     interval_s=round(delay_s, 3),
                 )
-                if self._wait(min(delay_s, TIMEOUT_MAX)):
-                    raise _give_up("interrupted due to shutdown", error) from error
+                if reason := wait(delay_s):
+                    raise _give_up(reason, error) from error
 
     def _delays_s(self) -> Iterator[float]:
         interval_s: float = self._config.initial_interval

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from collector.native.tls import Tls
 
 _OK = 0
+_CANCELLED = 1
 _RESOURCE_EXHAUSTED = 8
 _UNIMPLEMENTED = 12
 _INTERNAL = 13
@@ -41,6 +42,7 @@ _CODE_NAMES = (
     "PermissionDenied", "ResourceExhausted", "FailedPrecondition", "Aborted", "OutOfRange", "Unimplemented",
     "Internal", "Unavailable", "DataLoss", "Unauthenticated",
 )  # fmt: skip
+_FAILURE_CODES = {"timeout": "DeadlineExceeded", "cancelled": "Canceled"}
 # CANCELLED, DEADLINE_EXCEEDED, ABORTED, OUT_OF_RANGE, UNAVAILABLE, DATA_LOSS
 _RETRYABLE = frozenset({1, 4, 10, 11, 14, 15})
 
@@ -178,8 +180,9 @@ def _is_compression_refusal(result: ExportResult) -> bool:
 def _failure(result: ExportResult, endpoint: str) -> ConsumeError:
     """Return the exception for a call that did not succeed."""
     if result.failure is not None:
-        code = "DeadlineExceeded" if result.failure == "timeout" else "Unavailable"
-        return RetryableError(f"rpc error: code = {code} desc = {endpoint}: {result.message}")
+        code = _FAILURE_CODES.get(result.failure, "Unavailable")
+        text = f"rpc error: code = {code} desc = {endpoint}: {result.message}"
+        return RetryableError(text, code=_CANCELLED if result.failure == "cancelled" else None)
     name = _CODE_NAMES[result.code] if 0 <= result.code < len(_CODE_NAMES) else f"Code({result.code})"
     text = f"rpc error: code = {name} desc = {result.message}"
     delay_s = result.retry_after_s
@@ -318,7 +321,9 @@ class OtlpGrpc:
 
     def _export(self, compression: Compression, request: Request, limit_s: float | None) -> ExportResult:
         message = self._recoder.recode(request, compression.encoding)
-        result: ExportResult = self._client.export(self._signal, compression.value, message, limit_s)
+        result: ExportResult = self._client.export(
+            self._signal, compression.value, message, limit_s, request.cancel_fd
+        )
         return result
 
 

@@ -135,10 +135,20 @@ class Client:
             fail(error.code, "client", error)
         self._pointer = ffi.gc(pointer, lib.ss_client_free)
         self._keep = tls
-        self._failures = {lib.SS_OK: None, lib.SS_ERR_TIMEOUT: "timeout", lib.SS_ERR_CLOSED: "closed"}
+        self._failures = {
+            lib.SS_OK: None,
+            lib.SS_ERR_TIMEOUT: "timeout",
+            lib.SS_ERR_CLOSED: "closed",
+            lib.SS_ERR_CANCELLED: "cancelled",
+        }
 
     def export(
-        self, signal: Signal, encoding: str, message: bytes | memoryview, timeout_s: float | None
+        self,
+        signal: Signal,
+        encoding: str,
+        message: bytes | memoryview,
+        timeout_s: float | None,
+        cancel_fd: int = -1,
     ) -> ExportResult:
         """Send one Export*ServiceRequest and wait for the answer.
 
@@ -146,6 +156,7 @@ class Client:
             encoding: what message is compressed with: `none`, `gzip`, `zstd` or `snappy`.
             message: any buffer.
             timeout_s: seconds for the whole call; None for no limit.
+            cancel_fd: the call is cancelled once it is readable; -1 for never.
         """
         result = ffi.new("ss_client_result *")
         data = ffi.from_buffer(message)
@@ -156,6 +167,7 @@ class Client:
             data,
             len(data),
             _nanoseconds(timeout_s),
+            cancel_fd,
             result,
         )
         return self._read(result)
@@ -171,8 +183,8 @@ class Client:
         Args:
             timeout_s: seconds for each call; None for no limit.
             n_threads: come back with an unsent request when so many are in flight; None for never.
-            reported_items: come back with an unsent request when more than these have found no room, though not
-                within a tenth of a second.
+            reported_items: come back with an unsent request when more than these have found no room or were
+                withdrawn, though not within a tenth of a second.
 
         Raises:
             StopIteration: the queue was closed and is empty.

@@ -9,8 +9,6 @@ from collector.native.errors import new_error
 from collector.native.library import ffi, lib
 from collector.native.ops import Op
 
-_MESSAGE_BYTES = 320
-
 
 class Counter(IntEnum):
     """What `Op.counter` counts; `spansieve.h` says what each is."""
@@ -107,14 +105,6 @@ class _Memory:
             "operations": self.keep(ffi.new("ss_metric_operation[]", operations)),
             "n_operations": len(operations),
         }
-
-
-def pattern_fault(pattern: str) -> str:
-    """Return what is wrong with pattern as a regular expression; "" when nothing is."""
-    message = ffi.new("char[]", _MESSAGE_BYTES)
-    if lib.ss_metrics_transform_check_pattern(pattern.encode(), message, _MESSAGE_BYTES):
-        return ""
-    return bytes(ffi.string(message)).decode(errors="replace")
 
 
 def metrics_transform(transforms: Sequence[Transform]) -> Op:

@@ -6,12 +6,14 @@ import math
 from collections.abc import Iterator, Sequence
 
 from collector.ids import Signal
-from collector.lean import Any, NamedTuple
+from collector.lean import Any, Enum, NamedTuple
 from collector.native.codec import Encoding, encoding_number, encoding_of
 from collector.native.errors import check, fail, new_error, raise_verdict
 from collector.native.library import ffi, lib
 from collector.native.ops import Op
 from collector.native.runtime import Runtime, Worker
+
+_NEVER_NS = (1 << 64) - 1
 
 
 class Consumer:
@@ -154,6 +156,32 @@ class QueueItem(NamedTuple):
         """Spans, data points or log records in it."""
         return int(self.struct.n_items)
 
+    @property
+    def deadline_s(self) -> float:
+        """When the client that waits for it goes, on the monotonic clock; infinite when none does."""
+        deadline_ns = int(self.struct.deadline_ns)
+        return math.inf if deadline_ns == _NEVER_NS else deadline_ns / 1e9
+
+    @property
+    def cancel_fd(self) -> int:
+        """A file descriptor that is readable once that client has gone; -1 where none waits."""
+        return int(self.struct.cancel_fd)
+
+
+class Waited(Enum):
+    """How a wait for the next attempt has ended."""
+
+    TIME_IS_UP = 1
+    CLOSED = 2
+    CANCELLED = 3
+
+
+_WAITED = {
+    lib.SS_ERR_TIMEOUT: Waited.TIME_IS_UP,
+    lib.SS_ERR_CLOSED: Waited.CLOSED,
+    lib.SS_ERR_CANCELLED: Waited.CANCELLED,
+}
+
 
 class Queue(Consumer):
     """A bounded queue that the threads of an exporter empty.
@@ -194,13 +222,21 @@ class Queue(Consumer):
             raise StopIteration
         return QueueItem(item) if status == lib.SS_OK else None
 
-    def hold_answers(self, *, takes_all: bool) -> None:
+    def hold_answers(self, *, waiting_max: int = 0) -> None:
         """Answer clients from now on when their request has been delivered or given up, by `done`.
 
+        A request whose client goes before it has been popped is dropped.
+
         Args:
-            takes_all: capacity is for requests that nobody waits for, batches; those of clients are all taken.
+            waiting_max: so many requests of clients are taken beside capacity, which is for those that nobody waits
+                for, batches; 0: capacity is for all.
         """
-        lib.ss_queue_hold_answers(self.pointer, takes_all)
+        lib.ss_queue_hold_answers(self.pointer, waiting_max)
+
+    def wait(self, item: QueueItem, seconds: float) -> Waited:
+        """Wait before another attempt to send item, unless its client goes or the queue is closed."""
+        timeout_ns = min(int(seconds * 1e9), _NEVER_NS)
+        return _WAITED[lib.ss_queue_wait(self.pointer, item.struct, timeout_ns)]
 
     def done(self, item: QueueItem, verdict: Verdict | None = None, wire_bytes: int = 0) -> bool:
         """Count what became of item, give back its place and its bytes, and tell the client that waits for it.

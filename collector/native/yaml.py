@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from collector.errors import InvalidYAML
 from collector.lean import Any, NamedTuple
 from collector.native.errors import fail, new_error
 from collector.native.library import ffi, lib
@@ -34,11 +33,29 @@ class Event(NamedTuple):
     is_plain: bool
 
 
+class Fault(Exception):
+    """The text is no YAML.
+
+    Attributes:
+        problem: in the parser's words.
+        line: where it is, from 1.
+        begin: the line where what was being read begins; 0: the fault is a character, and its line is not known.
+        offset: where it is in the text: in characters, of a character in bytes of UTF-8.
+    """
+
+    def __init__(self, problem: str, line: int, begin: int, offset: int) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.line = line
+        self.begin = begin
+        self.offset = offset
+
+
 def read_events(text: str) -> Iterator[Event]:
     """Yield the events of text up to STREAM_END.
 
     Raises:
-        InvalidYAML: when the event at which the parser can go no further is asked for.
+        Fault: when the event at which the parser can go no further is asked for.
     """
     data = text.encode()
     yaml = lib.ss_yaml_new(data, len(data))
@@ -50,7 +67,7 @@ def read_events(text: str) -> Iterator[Event]:
         while kind != STREAM_END:
             status = lib.ss_yaml_next(yaml, event, error)
             if status == lib.SS_ERR_MALFORMED:
-                raise InvalidYAML(_text(error.reason), event.line)
+                raise Fault(_text(error.reason), event.line, event.begin, error.offset)
             if status != lib.SS_OK:
                 fail(status, "yaml", error)
             kind = event.kind

@@ -1,8 +1,8 @@
 """Gather items into batches by count, size and time.
 
-Differs from the Collector in two things: a batch that the next consumer refuses is kept and tried again instead of
-lost, so that nothing acknowledged goes missing; and a batch has a limit in bytes, so that a gRPC receiver with the
-default limit of 4 MiB takes it.
+Differs from the Collector in three things: a batch that the next consumer refuses is kept and tried again instead of
+lost, so that nothing acknowledged goes missing; a batch has a limit in bytes, so that a gRPC receiver with the default
+limit of 4 MiB takes it; and where many requests repeat their resource, it leaves once.
 
 Source: OpenTelemetry Collector, `batch` processor.
 """

@@ -31,6 +31,7 @@ from collector.component import Factory, Settings, Stability
 from collector.config.fields import option, section
 from collector.ids import Signal
 from collector.native import metrics_transform as native
+from collector.native import pattern as native_pattern
 from collector.native.metrics_transform import Action, Aggregation, Counter
 from collector.telemetry.instruments import DROPPED_ITEMS, Instrument, Sample
 
@@ -140,7 +141,7 @@ class Transform:
             for key, value in self.experimental_match_labels.items()
         }
         for field, pattern in patterns.items():
-            fault = native.pattern_fault(pattern)
+            fault = native_pattern.check(pattern).fault
             if fault:
                 yield field, f'"{field.partition("::")[0]}", error parsing regexp {pattern!r}: {fault}'
 

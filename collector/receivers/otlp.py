@@ -392,6 +392,10 @@ class Receiver:
             self._settings.log.warning(
                 "The CORS configuration specifies allowed headers but no allowed origins, and is therefore ignored."
             )
+        if http is not None and http.cors is not None and http.cors.shuts_out_bodies:
+            self._settings.log.warning(
+                "cors::allowed_headers lacks Content-Type: browsers send neither JSON nor protobuf without it"
+            )
         hosts = [address.rpartition(":")[0].strip("[]") for address in self._addresses.values()]
         if any(host in ("0.0.0.0", "::") for host in hosts) and len(self._tls) < len(hosts):
             self._settings.log.warning(

@@ -220,6 +220,7 @@ class _Builder:
             instance = self.make(node, entry)
             # What gathers requests passes on no more than what it tells them apart by.
             asked = getattr(entry.config, "metadata_names", asked)
+            asked = tuple(sorted({*asked, *getattr(entry.config, "read_metadata", ())}))
             if asked and isinstance(instance.component, TableStage):
                 message = f'"{node.id}" keeps no request metadata, which a processor behind it asks for'
                 raise StartError(node.id, f"failed to build pipelines: {message}")
@@ -296,7 +297,9 @@ class _Builder:
 def _cause(error: Exception) -> str:
     if isinstance(error, StartError):
         return error.message
-    return str(error) if isinstance(error, CollectorError | OSError) else repr(error)
+    if isinstance(error, CollectorError | OSError | RuntimeError):  # the last is a thread that cannot be had
+        return str(error)
+    return repr(error)
 
 
 def _log_fields(node: Node) -> dict[str, str]:

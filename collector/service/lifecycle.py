@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from collector.component import Factory, Stability
 from collector.ids import ComponentID, Kind
@@ -11,9 +11,10 @@ from collector.service import graph as graphs
 from collector.service.build import NOTHING, Entry, Host, Instance, Running, build
 from collector.service.graph import Graph, Node
 from collector.service.metrics import MetricsServer, Page, make_page
+from collector.service.threads import Wait, begin
 from collector.telemetry.instruments import Instrument, Sample
 from collector.telemetry.process import ProcessMetrics
-from collector.threads import Lock, Thread
+from collector.threads import Lock
 
 if TYPE_CHECKING:
     from collector.config.document import Document
@@ -50,7 +51,7 @@ class Service:
         self._running = NOTHING
         self._leaving: list[Instance] = []
         self._totals: dict[_Series, float] = {}
-        self._drains: list[Thread] = []
+        self._drains: list[Wait] = []
         self._shutdown_timeout_s = 0.0
         self._process = ProcessMetrics(host.runtime, host.clock)
         self._metrics_factory = Factory(
@@ -79,8 +80,8 @@ class Service:
         """
         old, left_over = self._switch(document)
         if left_over:
-            drain = _start_thread(self._shut_down, old.graph, left_over, self._shutdown_timeout_s)
-            self._drains = [*(thread for thread in self._drains if thread.is_alive()), drain]
+            drain = begin(self._shut_down, old.graph, left_over, self._shutdown_timeout_s)
+            self._drains = [*(wait for wait in self._drains if not wait(0.0)), drain]
         kept = len(old.instances) - len(left_over)
         return Reloaded(kept, started=len(self._running.instances) - kept, stopped=len(left_over))
 
@@ -96,8 +97,8 @@ class Service:
             instances = list(running.instances.values())
             self._leaving += instances
         self._shut_down(running.graph, instances, self._shutdown_timeout_s)
-        for drain in self._drains:
-            drain.join(max(0.0, end_s - self._host.clock()))
+        for wait in self._drains:
+            wait(max(0.0, end_s - self._host.clock()))
 
     def samples(self) -> list[Sample]:
         """Return the metrics of the process, of what runs, of what drains, and what the departed had counted."""
@@ -177,15 +178,15 @@ class Service:
     ) -> None:
         """Shut down each row in order, the rows beside one another."""
         jobs = [[nodes[node] for node in row if node in nodes] for row in rows]
-        threads = [_start_thread(self._shut_down_row, job, end_s) for job in jobs if job]
-        for thread in threads:
-            thread.join()
+        waits = [begin(self._shut_down_row, job, end_s) for job in jobs if job]
+        for wait in waits:
+            wait(None)
 
     def _shut_down_row(self, row: Iterable[Instance], end_s: float) -> None:
         for instance in row:
-            thread = _start_thread(self._shut_down_one, instance, end_s)
-            thread.join(max(0.0, end_s - self._host.clock()) + _GRACE_S)
-            if thread.is_alive():  # left behind: those after it may still pass on what they hold
+            wait = begin(self._shut_down_one, instance, end_s)
+            # One that takes longer is left behind: those after it may still pass on what they hold.
+            if not wait(max(0.0, end_s - self._host.clock()) + _GRACE_S):
                 self._log.error("shutdown ran out of time", component=str(instance.node.id))
 
     def _shut_down_one(self, instance: Instance, end_s: float) -> None:
@@ -210,9 +211,3 @@ class Service:
 
 def _nothing() -> None:
     pass
-
-
-def _start_thread(work: Callable[..., None], *arguments: object) -> Thread:
-    thread = Thread(work, *arguments)
-    thread.start()
-    return thread

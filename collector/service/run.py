@@ -22,8 +22,8 @@ from collector.service.identity import attributes, make_instance_id
 from collector.service.lifecycle import Service
 from collector.service.listeners import Listeners
 from collector.service.loop import Loop
+from collector.service.threads import begin
 from collector.telemetry import logs
-from collector.threads import Thread
 
 if TYPE_CHECKING:
     from collector.config.document import Document
@@ -144,7 +144,7 @@ class _Operator:
             finally:
                 self._loop.call_soon(finish)
 
-        Thread(work).start()
+        begin(work)
 
     def _reload_now(self) -> None:
         self._log.info("Reloading the configuration...")

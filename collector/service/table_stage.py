@@ -60,8 +60,9 @@ class TableStage:
     def start(self) -> None:
         """Start the processor, then its thread."""
         self._processor.start()
-        self._thread = Thread(self._run)
-        self._thread.start()
+        thread = Thread(self._run)
+        thread.start()
+        self._thread = thread
 
     def shutdown(self, deadline_s: float) -> None:
         """Process and pass on what was taken in; give up on the rest after deadline_s seconds."""

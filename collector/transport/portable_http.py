@@ -10,6 +10,7 @@ import contextlib
 import http.server
 import io
 import os
+import re
 import socket
 import threading
 from collections.abc import Callable
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
 _PROTOBUF = "application/x-protobuf"
 _JSON = "application/json"
+_AUTHORITY = re.compile(r"\A[A-Za-z]+://[^/]*")
 _ENCODINGS = {
     "identity": "identity",
     "gzip": "gzip",
@@ -135,7 +137,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self._has_unread_body = bool(
             self.headers.get("Transfer-Encoding") or self.headers.get("Content-Length", "0") != "0"
         )
-        signal = self.server.find_signal(self.path.partition("?")[0])
+        signal = self.server.find_signal(_AUTHORITY.sub("", self.path.partition("?")[0]))
         encoding = self.headers.get("Content-Encoding", "")
         content_type = self.headers.get("Content-Type", "").partition(";")[0].strip().lower()
         if not self.server.accepts(encoding):

@@ -34,11 +34,12 @@ static ss_status fail(const yaml_parser_t *parser, ss_yaml_event *event, ss_erro
         *error = (ss_error){.code = SS_ERR_NO_MEMORY, .reason = ss_status_text(SS_ERR_NO_MEMORY)};
         return error->code;
     }
-    /* Where bytes are no text the parser knows no line. */
-    bool has_line = parser->error != YAML_READER_ERROR;
-    event->line = has_line ? parser->problem_mark.line + 1 : 1;
-    size_t offset = has_line ? parser->problem_mark.index : parser->problem_offset;
-    *error = (ss_error){.code = SS_ERR_MALFORMED, .offset = offset, .reason = parser->problem};
+    *error = (ss_error){.code = SS_ERR_MALFORMED, .offset = parser->problem_offset, .reason = parser->problem};
+    if (parser->error != YAML_READER_ERROR) {
+        error->offset = parser->problem_mark.index;
+        event->line = parser->problem_mark.line + 1;
+        event->begin = (parser->context ? parser->context_mark : parser->problem_mark).line + 1;
+    }
     return error->code;
 }
 

@@ -11,10 +11,14 @@ static inline uint64_t ss_clock_ns(void) {
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* The time in timeout_ns from now; a timeout of no end has none. */
+/* The time timeout_ns after start_ns; a timeout of no end has none. */
+static inline uint64_t ss_clock_after(uint64_t start_ns, uint64_t timeout_ns) {
+    uint64_t end_ns;
+    return __builtin_add_overflow(start_ns, timeout_ns, &end_ns) ? UINT64_MAX : end_ns;
+}
+
 static inline uint64_t ss_clock_deadline(uint64_t timeout_ns) {
-    uint64_t deadline_ns;
-    return __builtin_add_overflow(ss_clock_ns(), timeout_ns, &deadline_ns) ? UINT64_MAX : deadline_ns;
+    return ss_clock_after(ss_clock_ns(), timeout_ns);
 }
 
 static inline struct timespec ss_clock_timespec(uint64_t ns) {

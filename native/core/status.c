@@ -12,6 +12,7 @@ const char *ss_status_text(ss_status status) {
     case SS_ERR_IO: return "i/o error";
     case SS_ERR_TIMEOUT: return "timed out";
     case SS_ERR_CLOSED: return "closed";
+    case SS_ERR_CANCELLED: return "cancelled";
     }
     return "unknown status";
 }

@@ -28,7 +28,8 @@ typedef enum ss_status {
     SS_ERR_UNSUPPORTED, /* well-formed but not something this build or peer can do */
     SS_ERR_IO,          /* the network failed: connect, reset, closed */
     SS_ERR_TIMEOUT,     /* the deadline passed first */
-    SS_ERR_CLOSED       /* the handle was shut down */
+    SS_ERR_CLOSED,      /* the handle was shut down */
+    SS_ERR_CANCELLED    /* whoever asked for it has gone */
 } ss_status;
 
 /* Caller-owned detail of a failure. reason is a constant text, never freed. */
@@ -128,7 +129,8 @@ typedef enum ss_yaml_kind {
 typedef struct ss_yaml_event {
     ss_yaml_kind kind;
     bool is_plain;      /* a scalar without quotes and tag: its type is that which it looks like */
-    uint64_t line;      /* where it begins, from 1 */
+    uint64_t line;      /* where it begins, from 1; of a fault, where it is */
+    uint64_t begin;     /* of a fault: the line where what was being read begins; 0: it is a character */
     const char *anchor; /* defined here; of an alias, referred to */
     const char *tag;    /* of a scalar */
     const char *value;  /* of a scalar; may hold zero bytes */
@@ -139,7 +141,7 @@ typedef struct ss_yaml_event {
 typedef struct ss_yaml ss_yaml;
 ss_yaml *ss_yaml_new(const uint8_t *text, size_t length); /* borrows text, UTF-8; NULL: no memory */
 void ss_yaml_free(ss_yaml *yaml);
-/* SS_ERR_MALFORMED: error has the reason, event->line the line of it. */
+/* SS_ERR_MALFORMED: error has the reason and, in characters, the offset; in bytes where a character is the fault. */
 ss_status ss_yaml_next(ss_yaml *yaml, ss_yaml_event *event, ss_error *error);
 
 /* ------------------------------------------------------------------ otlp: scan, table, emit */
@@ -237,6 +239,11 @@ uint64_t ss_op_counter(const ss_op *op, uint32_t index);
 /* Items of the requests that the op did not refuse, and how many of them it kept. Any thread. */
 uint64_t ss_op_incoming_items(const ss_op *op);
 uint64_t ss_op_outgoing_items(const ss_op *op);
+
+/* Check a regular expression: true with how many groups it has and how many of them have a name, or false with what is
+ * wrong with it, and at which byte, as text in message. */
+bool ss_pattern_check(const char *pattern, size_t length, uint32_t *n_groups, uint32_t *n_named, char *message,
+                      size_t message_length);
 
 /* -- probabilistic_sampler -- */
 typedef enum ss_sampler_mode {
@@ -403,8 +410,106 @@ typedef struct ss_metrics_transform_config {
 
 /* Copies config. Counters: ss_metrics_transform_counter. */
 ss_op *ss_metrics_transform_new(const ss_metrics_transform_config *config, ss_error *error);
-/* Check a pattern: true, or false with what is wrong with it, and at which byte, as text in message. */
-bool ss_metrics_transform_check_pattern(const char *pattern, char *message, size_t message_length);
+
+/* -- attributes, resource -- */
+/* Text of any bytes; data may be NULL where length is 0. */
+typedef struct ss_text {
+    const char *data;
+    size_t length;
+} ss_text;
+
+/* Types of an AnyValue. */
+typedef enum ss_value_type {
+    SS_TYPE_EMPTY = 0,
+    SS_TYPE_STRING,
+    SS_TYPE_BOOL,
+    SS_TYPE_INT,
+    SS_TYPE_DOUBLE,
+    SS_TYPE_ARRAY,
+    SS_TYPE_MAP
+} ss_value_type;
+
+typedef struct ss_value {
+    ss_value_type type;
+    ss_text string;
+    int64_t integer; /* bool: 0 or 1 */
+    double real;
+    const struct ss_value *items; /* of an array or a map */
+    const ss_text *keys;          /* of a map */
+    size_t n_items;
+} ss_value;
+
+typedef enum ss_attribute_verb {
+    SS_ATTRIBUTE_INSERT = 0, /* where the key is absent */
+    SS_ATTRIBUTE_UPDATE,     /* where it is there */
+    SS_ATTRIBUTE_UPSERT,
+    SS_ATTRIBUTE_DELETE,  /* the first of key, and all whose key the pattern finds */
+    SS_ATTRIBUTE_HASH,    /* of the same: SHA-256 in hex in place of the value */
+    SS_ATTRIBUTE_EXTRACT, /* groups of pattern, found in the text of key, become attributes of their names */
+    SS_ATTRIBUTE_CONVERT
+} ss_attribute_verb;
+
+typedef struct ss_attribute_action {
+    ss_attribute_verb verb;
+    ss_text key;
+    ss_text pattern;       /* empty: none */
+    const ss_value *value; /* what insert, update and upsert write; NULL: one of the next two */
+    ss_text from_metadata; /* header of the request, in lower case; more values of it are joined with ";" */
+    ss_text from_attribute;
+    const ss_value *otherwise;    /* where there is no such header or attribute; NULL: nothing is done then */
+    ss_value_type converted_type; /* string, int or double */
+} ss_attribute_action;
+
+/* Texts of which one must be met; none: any text will do. */
+typedef struct ss_text_list {
+    const ss_text *texts;
+    size_t n;
+} ss_text_list;
+
+typedef struct ss_attribute_condition {
+    ss_text key;
+    const ss_value *value; /* NULL: any; a pattern where patterns are compared */
+} ss_attribute_condition;
+
+typedef struct ss_attribute_conditions {
+    const ss_attribute_condition *conditions;
+    size_t n;
+} ss_attribute_conditions;
+
+typedef struct ss_library_condition {
+    ss_text name;
+    bool has_version; /* else any will do */
+    ss_text version;
+} ss_library_condition;
+
+/* Which items; all of it must hold. */
+typedef struct ss_attribute_match {
+    bool is_regexp; /* texts are patterns, to be found */
+    ss_text_list services;
+    ss_text_list names; /* of spans, or of metrics */
+    ss_text_list span_kinds;
+    ss_text_list log_bodies;
+    ss_text_list log_severity_texts;
+    bool has_severity_number;
+    int32_t min_severity_number;
+    bool matches_undefined_severity;
+    const ss_library_condition *libraries;
+    size_t n_libraries;
+    ss_attribute_conditions resources;
+    ss_attribute_conditions attributes;
+} ss_attribute_match;
+
+typedef struct ss_attributes_config {
+    bool is_resource;                   /* the attributes of resources instead of those of items */
+    const ss_attribute_action *actions; /* in order */
+    size_t n_actions;
+    const ss_attribute_match *include; /* NULL: all items */
+    const ss_attribute_match *exclude; /* NULL: none */
+} ss_attributes_config;
+
+/* Copies config. SS_ERR_ARGUMENT: offset is where in a pattern the fault is. SS_ERR_UNSUPPORTED: hash without OpenSSL.
+ */
+ss_op *ss_attributes_new(const ss_attributes_config *config, ss_error *error);
 
 /* ------------------------------------------------------------------ consumers: the graph of a running collector */
 
@@ -416,6 +521,7 @@ typedef struct ss_verdict {
     uint64_t rejected_items; /* with SS_CODE_OK: partial success */
     char message[512];       /* UTF-8, NUL-terminated */
     bool is_pending;         /* nothing of the above counts: the answer comes by the request's route */
+    bool is_too_fast;        /* pending, since its client brings more than is worked off: it is not read meanwhile */
 } ss_verdict;
 
 /* Something that takes requests of one signal. Built back to front; a consumer borrows those behind it. */
@@ -484,6 +590,7 @@ typedef struct ss_queue_stats {
     uint64_t items;                /* items held, those being exported included */
     uint64_t in_flight_requests;   /* popped, not yet done */
     uint64_t enqueue_failed_items; /* refused; not those of a batch, which tries again */
+    uint64_t withdrawn_items;      /* whose client has gone before they were popped; in no other counter */
     uint64_t sent_items;           /* this and what follows: as told to ss_queue_done */
     uint64_t failed_items;         /* those given up at the end included */
     uint64_t rejected_items;       /* of sent_items, in partial successes */
@@ -492,13 +599,15 @@ typedef struct ss_queue_stats {
     ss_encoding encoding;        /* that requests are given now */
     bool is_closed;
 } ss_queue_stats;
-/* A request taken from a queue. bytes stay valid until ss_queue_done. */
+/* A request taken from a queue. bytes and cancel_fd stay valid until ss_queue_done. */
 typedef struct ss_queue_item {
     const uint8_t *bytes;
     size_t length;
     ss_encoding encoding;   /* of bytes */
     size_t original_length; /* before compression */
     uint64_t n_items;
+    uint64_t deadline_ns; /* monotonic, when the client that waits for it goes; UINT64_MAX: none does, or never */
+    int cancel_fd;        /* readable once that client has gone; -1: none waits */
     void *handle;
 } ss_queue_item;
 /* block_on_overflow: wait up to a second for room before refusing. */
@@ -510,9 +619,13 @@ ss_status ss_queue_set_compression(ss_consumer *queue, ss_encoding encoding, int
 /* Wait for a request: SS_OK, SS_ERR_TIMEOUT, or SS_ERR_CLOSED once closed and empty. Any thread. */
 ss_status ss_queue_pop(ss_consumer *queue, uint64_t timeout_ns, ss_queue_item *item);
 /* From now on clients get their answer when their request has been delivered or given up: ss_queue_done says which.
- * Requests that come in batches are answered when they are queued, all the same. takes_all: capacity is for those
- * only; the others wait at their clients, who are as many as the receivers let in. */
-void ss_queue_hold_answers(ss_consumer *queue, bool takes_all);
+ * One whose client goes before it has been popped is dropped: withdrawn. Requests that come in batches are answered
+ * when they are queued, all the same. waiting_max: so many requests of clients may be held, whatever their size, and
+ * capacity is for the others only; 0: capacity is for all. */
+void ss_queue_hold_answers(ss_consumer *queue, uint64_t waiting_max);
+/* Wait before another attempt to send item. SS_ERR_TIMEOUT: timeout_ns have passed. SS_ERR_CLOSED: the queue is.
+ * SS_ERR_CANCELLED: its client has gone. Any thread. */
+ss_status ss_queue_wait(ss_consumer *queue, const ss_queue_item *item, uint64_t timeout_ns);
 /* What became of the request: counts it, frees its bytes and its place, tells its clients. SS_CODE_OK is sent, with
  * bytes_sent on the wire; all else is failed. NULL: not counted, and clients are to come again. False: it was counted
  * by ss_queue_give_up. Any thread. */
@@ -537,9 +650,9 @@ typedef struct ss_request {
     ss_payload payload;
     const uint8_t *bytes;
     size_t length;
-    ss_encoding encoding;        /* that it came in */
-    const ss_reply_route *route; /* NULL: accept returns when the answer is known */
-    const uint8_t *metadata;     /* block of the headers that the listener keeps, as native/plan/metadata.h says */
+    ss_encoding encoding;    /* that it came in */
+    ss_reply_route *route;   /* NULL: accept returns when the answer is known */
+    const uint8_t *metadata; /* block of the headers that the listener keeps, as native/plan/metadata.h says */
     size_t metadata_length;
 } ss_request;
 
@@ -768,14 +881,16 @@ typedef struct ss_client ss_client;
 ss_client *ss_client_new(const ss_client_config *config, ss_error *error);
 void ss_client_free(ss_client *client); /* closes; waits for the calls in flight to return */
 /* One unary Export call of signal: message is already in encoding. Blocks at most timeout_ns (UINT64_MAX: no limit),
- * but for a name server that does not answer. Any thread. */
+ * but for a name server that does not answer. The call is cancelled, SS_ERR_CANCELLED, once cancel_fd is readable (-1:
+ * never). Any thread. */
 void ss_client_export(ss_client *client, ss_signal signal, ss_encoding encoding, const uint8_t *message, size_t length,
-                      uint64_t timeout_ns, ss_client_result *result);
+                      uint64_t timeout_ns, int cancel_fd, ss_client_result *result);
 /* What ends ss_client_export_queue, beside failures. */
 typedef struct ss_export_watch {
     uint64_t timeout_ns;     /* of each call, as for ss_client_export */
     uint32_t n_threads;      /* so many requests are in flight: all threads are busy; UINT32_MAX: that may be */
-    uint64_t reported_items; /* more than these have found no room in the queue; not before a tenth of a second */
+    uint64_t reported_items; /* more than these have found no room in the queue or were withdrawn from it; not before a
+                                tenth of a second */
 } ss_export_watch;
 typedef struct ss_export_attempt {
     bool is_made; /* else nothing of the rest counts */

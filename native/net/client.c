@@ -415,14 +415,18 @@ static bool run_call(ss_client *client, connection *conn, ss_client_call *call, 
     }
     bool is_stale =
         conn->is_reused && (status == SS_OK || status == SS_ERR_IO) && ss_client_session_is_unprocessed(conn->session);
-    if (is_stale || status != SS_OK) {
+    if (is_stale || (status != SS_OK && status != SS_ERR_CANCELLED)) {
         result->transport_status = status;
         say(result, status == SS_ERR_IO ? "the server closed the connection or broke HTTP/2" : ss_status_text(status));
         ss_client_socket_explain(&conn->socket, result->message, sizeof result->message);
         free_connection(conn);
         return is_stale;
     }
-    ss_client_session_finish(conn->session, result);
+    ss_client_session_finish(conn->session, result); /* a cancelled call is reset */
+    if (status == SS_ERR_CANCELLED) {
+        result->transport_status = status;
+        say(result, ss_status_text(status));
+    }
     bool is_blocked;
     bool is_clean = flush(conn, &result->bytes_sent, &is_blocked) == SS_OK && !is_blocked;
     if (is_clean && ss_client_session_is_usable(conn->session)) {
@@ -434,9 +438,9 @@ static bool run_call(ss_client *client, connection *conn, ss_client_call *call, 
 }
 
 void ss_client_export(ss_client *client, ss_signal signal, ss_encoding encoding, const uint8_t *message, size_t length,
-                      uint64_t timeout_ns, ss_client_result *result) {
+                      uint64_t timeout_ns, int cancel_fd, ss_client_result *result) {
     *result = (ss_client_result){.transport_status = SS_OK};
-    ss_client_wait wait = {.wake_fd = client->wake_fd};
+    ss_client_wait wait = {.wake_fd = client->wake_fd, .cancel_fd = cancel_fd};
     if (__builtin_add_overflow(ss_client_now_ns(), timeout_ns, &wait.deadline_ns)) {
         wait.deadline_ns = UINT64_MAX;
     }

@@ -35,15 +35,18 @@ static int poll_timeout(uint64_t deadline_ns) {
 }
 
 static ss_status wait_for(int fd, short events, const ss_client_wait *wait) {
-    struct pollfd fds[] = {{.fd = fd, .events = events}, {.fd = wait->wake_fd, .events = POLLIN}};
+    struct pollfd fds[] = {{.fd = fd, .events = events},
+                           {.fd = wait->wake_fd, .events = POLLIN},
+                           {.fd = wait->cancel_fd, .events = POLLIN}};
     for (;;) {
         int timeout_ms = poll_timeout(wait->deadline_ns);
-        int ready = poll(fds, 2, timeout_ms);
+        int ready = poll(fds, sizeof fds / sizeof fds[0], timeout_ms);
         if (ready < 0 && errno != EINTR) {
             return SS_ERR_IO;
         }
         if (ready > 0) {
-            return fds[1].revents ? SS_ERR_CLOSED : SS_OK;
+            /* An answer that is there is not thrown away. */
+            return fds[1].revents ? SS_ERR_CLOSED : fds[0].revents ? SS_OK : SS_ERR_CANCELLED;
         }
         if (timeout_ms == 0) {
             return SS_ERR_TIMEOUT;
@@ -139,9 +142,10 @@ static ss_status connect_host(ss_client_socket *client, const char *host, uint16
     }
     ss_status status = SS_ERR_IO;
     for (const struct addrinfo *address = addresses; address; address = address->ai_next) {
-        ss_client_wait share = {.deadline_ns = share_of(wait->deadline_ns, n_left--), .wake_fd = wait->wake_fd};
+        ss_client_wait share = *wait;
+        share.deadline_ns = share_of(wait->deadline_ns, n_left--);
         status = connect_address(client, address->ai_addr, address->ai_addrlen, &share, message, message_size);
-        if (status == SS_OK || status == SS_ERR_CLOSED) {
+        if (status == SS_OK || status == SS_ERR_CLOSED || status == SS_ERR_CANCELLED) {
             break;
         }
     }

@@ -16,6 +16,7 @@ typedef struct ss_client_socket {
 typedef struct ss_client_wait {
     uint64_t deadline_ns; /* monotonic; UINT64_MAX: none */
     int wake_fd;          /* readable once the client is closed */
+    int cancel_fd;        /* readable once the call is not wanted any more; -1: never */
 } ss_client_wait;
 
 uint64_t ss_client_now_ns(void);
@@ -34,7 +35,8 @@ ss_status ss_client_socket_flush(ss_client_socket *socket, bool *is_blocked);
 /* Say what has failed, where it was TLS; else leave message as it is. */
 void ss_client_socket_explain(const ss_client_socket *socket, char *message, size_t message_size);
 
-/* Wait until the socket can be read or, when wants_write, written. SS_ERR_TIMEOUT, SS_ERR_CLOSED, SS_ERR_IO. */
+/* Wait until the socket can be read or, when wants_write, written. SS_ERR_TIMEOUT, SS_ERR_CLOSED,
+ * SS_ERR_CANCELLED, SS_ERR_IO. */
 ss_status ss_client_socket_wait(const ss_client_socket *socket, bool wants_write, const ss_client_wait *wait);
 
 #endif

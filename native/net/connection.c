@@ -10,7 +10,7 @@ enum {
 };
 
 ss_status ss_scratch_init(ss_scratch *scratch, ss_service *service, uint32_t loop_index) {
-    *scratch = (ss_scratch){.service = service, .loop_index = loop_index};
+    *scratch = (ss_scratch){.service = service, .loop_index = loop_index, .wake_ns = UINT64_MAX};
     scratch->codec = ss_codec_new();
     scratch->worker = ss_worker_new(service->runtime);
     return scratch->codec && scratch->worker ? SS_OK : SS_ERR_NO_MEMORY;
@@ -27,11 +27,38 @@ void ss_scratch_release(ss_scratch *scratch) {
     }
 }
 
-const ss_reply_route *ss_connection_route(ss_connection *connection, int32_t stream_id) {
+ss_reply_route *ss_connection_route(ss_connection *connection, uint64_t deadline_ns) {
     ss_reply_route *route = &connection->scratch->route;
-    route->connection_id = connection->id;
-    route->stream_id = stream_id;
+    route->deadline_ns = deadline_ns;
     return route->open ? route : NULL;
+}
+
+void ss_connection_await(ss_connection *connection, void *stream, ss_reply **holder) {
+    ss_reply *reply = connection->scratch->route.slip;
+    reply->connection = connection;
+    reply->stream = stream;
+    reply->holder = holder;
+    *holder = reply;
+}
+
+ss_connection *ss_reply_take(ss_reply *reply) {
+    if (reply->connection) {
+        *reply->holder = NULL;
+    }
+    return reply->connection;
+}
+
+void ss_reply_abandon(ss_reply *reply) {
+    if (reply) {
+        reply->connection = NULL;
+        ss_promise_cancel(reply->promise);
+    }
+}
+
+void ss_connection_wake(ss_connection *connection, uint64_t wake_ns) {
+    uint64_t *first = &connection->scratch->wake_ns;
+    connection->wake_ns = wake_ns;
+    *first = wake_ns < *first ? wake_ns : *first;
 }
 
 void ss_count_stranger(ss_connection *connection, ss_stranger stranger) {

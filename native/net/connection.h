@@ -47,6 +47,17 @@ typedef struct ss_listener {
     uint32_t n_connections;  /* atomic */
 } ss_listener;
 
+typedef struct ss_connection ss_connection;
+
+/* A request that waits for its answer, as its connection knows it: the slip of its route. The loop's thread only. */
+typedef struct ss_reply ss_reply;
+struct ss_reply {
+    ss_connection *connection; /* NULL: nobody waits any more */
+    void *stream;              /* of the protocol; NULL: it has no streams */
+    ss_reply **holder;         /* the protocol's pointer to this */
+    ss_promise *promise;
+};
+
 /* What one thread's connections share: nothing here is touched by another thread but the counters, which are read. */
 typedef struct ss_scratch {
     ss_service *service;
@@ -57,7 +68,8 @@ typedef struct ss_scratch {
     ss_buffer answer;              /* the answer at hand */
     ss_buffer spare_bodies[SS_SPARE_BODIES];
     size_t n_spare_bodies;
-    uint64_t now_ns; /* monotonic, of this turn of the loop */
+    uint64_t now_ns;  /* monotonic, of this turn of the loop */
+    uint64_t wake_ns; /* when the first of the connections wants its tick */
     uint32_t loop_index;
     ss_reply_route route;  /* to the loop; its functions are NULL where there is none */
     ss_server_stats stats; /* written by this thread, read by any; connections_open stays 0 */
@@ -104,8 +116,6 @@ ss_status ss_body_settle(ss_scratch *scratch, ss_body *body, size_t expected);
 /* Give the memory back; the body is empty then. */
 void ss_body_release(ss_scratch *scratch, ss_body *body);
 
-typedef struct ss_connection ss_connection;
-
 /* receive and produce return false when the connection is to end once its output is written. */
 typedef struct ss_protocol {
     /* Take bytes, which lie in the read buffer. */
@@ -116,8 +126,10 @@ typedef struct ss_protocol {
     bool (*tick)(ss_connection *connection);
     /* The server shuts down: no new request; false when there is nothing to finish. */
     bool (*drain)(ss_connection *connection);
-    /* The answer to a request whose verdict was pending; its stream may be gone. Returns as receive does. */
-    bool (*answer)(ss_connection *connection, int32_t stream_id, const ss_verdict *verdict);
+    /* The answer to a request whose verdict was pending, and whose reply is not abandoned. Returns as receive does. */
+    bool (*answer)(ss_connection *connection, void *stream, const ss_verdict *verdict);
+    /* The peer of a paused connection sends nothing more, though it may still be there. NULL: its end is read later. */
+    void (*hang_up)(ss_connection *connection);
     void (*free)(ss_connection *connection);
 } ss_protocol;
 
@@ -137,12 +149,13 @@ struct ss_connection {
     size_t output_sent;
     uint64_t admin_token; /* of the admin request that waits for its reply: nothing is read meanwhile; else 0 */
     bool is_paused;       /* a request that is not an admin's waits for its answer, and nothing is read meanwhile */
-    uint64_t id;          /* among those of its loop */
+    uint64_t wake_ns;     /* when it wants its tick at the latest; UINT64_MAX: like the others */
 
     /* The loop's part. */
     int fd;
     struct ss_tls_stream *tls; /* NULL: plain text */
     bool has_read;             /* TLS has begun */
+    bool has_hung_up;          /* and its protocol has been told */
     size_t output_sealed;      /* of output, from its front: is as it goes over the wire; what follows is plain */
     uint64_t handshake_by_ns;
     uint32_t events; /* registered with epoll */
@@ -151,8 +164,16 @@ struct ss_connection {
     ss_connection *previous, *next;
 };
 
-/* The route of answers to a stream of the connection; NULL where there is none. */
-const ss_reply_route *ss_connection_route(ss_connection *connection, int32_t stream_id);
+/* The route of the answer to a request that is being handed over; NULL where there is none. */
+ss_reply_route *ss_connection_route(ss_connection *connection, uint64_t deadline_ns);
+/* The request is pending: *holder, which stays where it is, becomes its reply until that has come, stream's. */
+void ss_connection_await(ss_connection *connection, void *stream, ss_reply **holder);
+/* The answer has come: the connection that it is for, NULL where nobody waits any more. */
+ss_connection *ss_reply_take(ss_reply *reply);
+/* Nobody waits any more: what can still be spared is not done. reply, NULL for none, is not to be used then. */
+void ss_reply_abandon(ss_reply *reply);
+/* Have tick called at wake_ns, or soon after. */
+void ss_connection_wake(ss_connection *connection, uint64_t wake_ns);
 
 /* NULL: no memory. */
 ss_connection *ss_http2_new(ss_scratch *scratch, ss_listener *listener);

@@ -10,7 +10,7 @@ static bool needs_decision(const ss_consumer *queue, const ss_queue_item *item, 
     ss_queue_stats now;
     ss_queue_read_stats(queue, &now);
     return now.is_closed || now.encoding != item->encoding || now.in_flight_requests >= watch->n_threads ||
-           (now.enqueue_failed_items > watch->reported_items && ss_clock_ns() >= report_ns);
+           (now.enqueue_failed_items + now.withdrawn_items > watch->reported_items && ss_clock_ns() >= report_ns);
 }
 
 static bool is_plain_success(const ss_client_result *result) {
@@ -30,7 +30,8 @@ ss_status ss_client_export_queue(ss_client *client, ss_consumer *queue, const ss
         }
         uint64_t started_ns = ss_clock_ns();
         ss_client_result *result = &attempt->result;
-        ss_client_export(client, queue->signal, item->encoding, item->bytes, item->length, watch->timeout_ns, result);
+        ss_client_export(client, queue->signal, item->encoding, item->bytes, item->length, watch->timeout_ns,
+                         item->cancel_fd, result);
         if (!is_plain_success(result)) {
             attempt->is_made = true;
             attempt->duration_ns = ss_clock_ns() - started_ns;

@@ -96,6 +96,30 @@ bool ss_grpc_find_encoding(const uint8_t *name, size_t length, ss_encoding *enco
     return false;
 }
 
+uint64_t ss_grpc_read_timeout(const uint8_t *text, size_t length) {
+    static const struct {
+        char name;
+        uint64_t ns;
+    } units[] = {{'n', 1}, {'u', 1000}, {'m', 1000000}, {'S', 1000000000}, {'M', 60000000000}, {'H', 3600000000000}};
+    enum { DIGITS_MAX = 8 };
+    uint64_t value = 0;
+    if (length < 2 || length > DIGITS_MAX + 1) {
+        return UINT64_MAX;
+    }
+    for (size_t i = 0; i < length - 1; i++) {
+        if (text[i] < '0' || text[i] > '9') {
+            return UINT64_MAX;
+        }
+        value = 10 * value + (uint64_t)(text[i] - '0');
+    }
+    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
+        if (text[length - 1] == units[i].name) {
+            return __builtin_mul_overflow(value, units[i].ns, &value) ? UINT64_MAX : value;
+        }
+    }
+    return UINT64_MAX;
+}
+
 const char *ss_grpc_accept_encoding(void) {
     return ss_encoding_is_available(SS_ENCODING_SNAPPY_FRAMED) ? "identity,gzip,zstd,snappy" : "identity,gzip,zstd";
 }

@@ -24,6 +24,8 @@ bool ss_grpc_route(const uint8_t *path, size_t length, ss_signal *signal, ss_ver
 
 /* grpc-encoding (and the HTTP token of the same name). False: unknown or not built in. */
 bool ss_grpc_find_encoding(const uint8_t *name, size_t length, ss_encoding *encoding);
+/* grpc-timeout in nanoseconds; UINT64_MAX where it is none. */
+uint64_t ss_grpc_read_timeout(const uint8_t *text, size_t length);
 /* Value of grpc-accept-encoding: the encodings of this build. */
 const char *ss_grpc_accept_encoding(void);
 

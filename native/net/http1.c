@@ -81,7 +81,8 @@ typedef struct http1 {
     size_t expected; /* Content-Length, 0 where unknown */
     int refusal;     /* HTTP status decided already, sent when the body has been read; 0: none. 204: a preflight */
     ss_body body;
-    ss_buffer backlog; /* came while an admin request waited for its reply */
+    ss_reply *reply;   /* that the request waits for; NULL: it does not */
+    ss_buffer backlog; /* came while a request waited for its answer */
 } http1;
 
 /* ------------------------------------------------------------------ answers */
@@ -101,6 +102,7 @@ static const char *reason_of(int status) {
     case 431: return "Request Header Fields Too Large";
     case 500: return "Internal Server Error";
     case 503: return "Service Unavailable";
+    case 505: return "HTTP Version Not Supported";
     default: return "Unknown";
     }
 }
@@ -162,13 +164,16 @@ static bool respond(http1 *connection, int status, const char *content_type, con
     bool keeps_alive =
         !connection->is_closing && !connection->is_draining && !connection->base.listener->config.closes_after_answer;
     bool is_head = connection->has_begun && connection->parser.method == HTTP_HEAD;
+    /* A client of HTTP/1.0 believes in an end unless it is told otherwise. */
+    bool is_old = connection->parser.http_major == 1 && connection->parser.http_minor == 0;
+    const char *persistence = !keeps_alive ? "Connection: close\r\n" : is_old ? "Connection: keep-alive\r\n" : "";
     char head[512], type[256] = "", size[40] = "";
     if (content_type) {
         snprintf(type, sizeof type, "Content-Type: %s\r\n", content_type);
         snprintf(size, sizeof size, "Content-Length: %zu\r\n", length);
     }
     int head_size = snprintf(head, sizeof head, "HTTP/1.1 %d %s\r\n%s%s%s%s", status, reason_of(status), type, extra,
-                             keeps_alive ? "" : "Connection: close\r\n", size);
+                             persistence, size);
     ss_count(&connection->base.scratch->stats.requests, 1);
     ss_status written = ss_buffer_append(output, (const uint8_t *)head, (size_t)head_size);
     if (written == SS_OK && connection->has_headers) {
@@ -237,6 +242,25 @@ static bool respond_refusal(http1 *connection) {
 }
 
 /* ------------------------------------------------------------------ requests */
+
+/* A target may come whole, as a proxy gets it: RFC 9112 asks servers to take it. Who is meant is not looked at. */
+static void strip_authority(http1 *connection) {
+    const char *end = connection->url + connection->url_length;
+    if (connection->url_length > URL_BYTES || connection->url[0] == '/') {
+        return;
+    }
+    const char *path = memchr(connection->url, ':', connection->url_length);
+    if (!path || end - path < 3 || memcmp(path, "://", 3) != 0) {
+        return;
+    }
+    for (path += 3; path < end && *path != '/' && *path != '?';) {
+        path++;
+    }
+    if (path < end && *path == '/') {
+        connection->url_length = (size_t)(end - path);
+        memmove(connection->url, path, connection->url_length);
+    }
+}
 
 static size_t path_length(const http1 *connection) {
     size_t kept = connection->url_length < URL_BYTES ? connection->url_length : URL_BYTES;
@@ -349,7 +373,7 @@ static bool take_request(http1 *connection) {
                           .encoding = connection->encoding,
                           .bytes = ss_body_bytes(&connection->body),
                           .length = ss_body_length(&connection->body),
-                          .route = ss_connection_route(&connection->base, 0),
+                          .route = ss_connection_route(&connection->base, UINT64_MAX),
                           .metadata = connection->metadata.data,
                           .metadata_length = connection->metadata.length};
     if (connection->encoding != SS_ENCODING_IDENTITY) {
@@ -375,6 +399,7 @@ static bool take_request(http1 *connection) {
     service->accept(service->receiver, scratch->worker, &request, &verdict);
     if (verdict.is_pending) {
         connection->base.is_paused = true;
+        ss_connection_await(&connection->base, NULL, &connection->reply);
         ss_body_release(scratch, &connection->body);
         return true;
     }
@@ -529,7 +554,13 @@ static int on_headers_complete(llhttp_t *parser) {
     ss_header_text expect = value_of(connection, HEADER_EXPECT);
     bool expects = expect.length == 12 && strncasecmp(expect.bytes, "100-continue", 12) == 0;
     uint64_t stated = is_chunked ? 0 : (parser->flags & F_CONTENT_LENGTH ? parser->content_length : 0);
+    if (parser->http_major != 1) {
+        connection->is_closing = true;
+        respond_text(connection, 505, "505 HTTP Version Not Supported: unsupported protocol version");
+        return HPE_USER;
+    }
     connection->has_headers = true;
+    strip_authority(connection);
     connection->refusal = config->is_admin ? 0 : judge(connection);
     if (connection->refusal && (is_chunked || stated > DRAIN_BYTES || (expects && stated))) {
         connection->is_closing = true; /* cheaper than reading it */
@@ -666,12 +697,17 @@ bool ss_http1_reply(ss_connection *base, int http_status, const char *content_ty
     return go_on(connection);
 }
 
-static bool answer(ss_connection *base, int32_t stream_id, const ss_verdict *verdict) {
-    (void)stream_id; /* one request at a time */
+static bool answer(ss_connection *base, void *stream, const ss_verdict *verdict) {
+    (void)stream; /* one request at a time */
     http1 *connection = (http1 *)base;
     base->is_paused = false;
     respond_verdict(connection, verdict);
     return go_on(connection);
+}
+
+/* As Go's server does, whoever may still be there to read the answer. */
+static void hang_up(ss_connection *base) {
+    ss_promise_cancel(((http1 *)base)->reply->promise);
 }
 
 static bool produce(ss_connection *base) {
@@ -729,6 +765,7 @@ static bool drain(ss_connection *base) {
 
 static void http1_free(ss_connection *base) {
     http1 *connection = (http1 *)base;
+    ss_reply_abandon(connection->reply);
     ss_body_release(base->scratch, &connection->body);
     ss_buffer_free(&connection->backlog);
     ss_buffer_free(&connection->kept_value);
@@ -737,8 +774,13 @@ static void http1_free(ss_connection *base) {
     free(connection);
 }
 
-static const ss_protocol http1_protocol = {
-    .receive = receive, .produce = produce, .tick = tick, .drain = drain, .answer = answer, .free = http1_free};
+static const ss_protocol http1_protocol = {.receive = receive,
+                                           .produce = produce,
+                                           .tick = tick,
+                                           .drain = drain,
+                                           .answer = answer,
+                                           .hang_up = hang_up,
+                                           .free = http1_free};
 
 static void keep(text *value, char *bytes, size_t capacity) {
     value->bytes = bytes;
@@ -764,7 +806,8 @@ ss_connection *ss_http1_new(ss_scratch *scratch, ss_listener *listener) {
     }
     connection->header = HEADER_OTHER;
     connection->started_ns = scratch->now_ns;
-    connection->base = (ss_connection){.protocol = &http1_protocol, .scratch = scratch, .listener = listener, .fd = -1};
+    connection->base = (ss_connection){
+        .protocol = &http1_protocol, .scratch = scratch, .listener = listener, .wake_ns = UINT64_MAX, .fd = -1};
     llhttp_init(&connection->parser, HTTP_REQUEST, &settings);
     connection->parser.data = connection;
     return &connection->base;

@@ -10,6 +10,7 @@
  * Sources: RFC 9113, gRPC "PROTOCOL-HTTP2.md".
  */
 #include "net/connection.h"
+#include "core/clock.h"
 #include "core/hash.h"
 #include "net/grpc.h"
 #include "net/health.h"
@@ -39,6 +40,7 @@ static const uint64_t ping_interval_without_calls_ns = 7200000000000;
 /* How long the last GOAWAY waits for the answer to the ping that says that the first one has arrived. */
 static const uint64_t ended_patience_ns = 5000000000;
 static const uint64_t stopped_patience_ns = 200000000;
+static const uint64_t deadline_grain_ns = 10000000;
 
 typedef struct stream {
     struct stream *previous, *next;
@@ -51,11 +53,13 @@ typedef struct stream {
     ss_encoding encoding;
     bool headers_done;
     bool answered;          /* what still arrives is ignored */
-    bool is_pending;        /* the answer is to come */
     bool complete;          /* the peer's side is closed */
     uint32_t stated_length; /* of the message, prefix included; 0 until the prefix is there */
     uint64_t started_ns;
-    ss_body body; /* the request; then the response where it is not the usual empty one */
+    uint64_t deadline_ns; /* of the client, UINT64_MAX: it has none */
+    ss_reply *reply;      /* that is to come; NULL: none is */
+    bool is_too_fast;     /* nothing is read until then */
+    ss_body body;         /* the request; then the response where it is not the usual empty one */
     ss_buffer metadata;
     size_t reply_sent;
 } stream;
@@ -81,6 +85,7 @@ typedef struct head {
     bool is_grpc;
     bool has_encoding;
     ss_encoding encoding;
+    uint64_t timeout_ns; /* UINT64_MAX: none */
     uint8_t path[UNKNOWN_TEXT_BYTES];
     size_t path_length; /* whole; what is over the array is not kept */
     uint8_t content_type[UNKNOWN_TEXT_BYTES];
@@ -95,10 +100,11 @@ typedef struct http2 {
     ss_connection base;
     nghttp2_session *session;
     stream_list unfinished; /* oldest first */
-    stream_list pending;    /* complete, and waiting for their answers */
+    stream_list pending;    /* complete, and waiting for their answers: the first deadline first */
     stream_list answered;   /* whose response is on its way */
     stream_list watching;   /* health, until they have had enough */
     stream *borrowing;      /* whose body lies in the read buffer */
+    size_t n_too_fast;      /* pending streams */
     head head;
     size_t held_bytes;
     int32_t credit;
@@ -121,12 +127,17 @@ typedef struct http2 {
 
 /* ------------------------------------------------------------------ streams */
 
-static void list_append(stream_list *list, stream *s) {
+/* before: NULL: it becomes the first. */
+static void list_insert(stream_list *list, stream *before, stream *s) {
     s->list = list;
-    s->previous = list->last;
-    s->next = NULL;
-    *(list->last ? &list->last->next : &list->first) = s;
-    list->last = s;
+    s->previous = before;
+    s->next = before ? before->next : list->first;
+    *(before ? &before->next : &list->first) = s;
+    *(s->next ? &s->next->previous : &list->last) = s;
+}
+
+static void list_append(stream_list *list, stream *s) {
+    list_insert(list, list->last, s);
 }
 
 static void list_remove(stream *s) {
@@ -165,9 +176,18 @@ static void release_request(http2 *connection, stream *s) {
     ss_buffer_free(&s->metadata);
 }
 
+/* The stream waits no longer. */
+static void read_on(http2 *connection, stream *s) {
+    connection->n_too_fast -= s->is_too_fast;
+    connection->base.is_paused = connection->n_too_fast;
+    s->is_too_fast = false;
+}
+
 static void stream_free(http2 *connection, stream *s) {
     struct ss_http2_shared *shared = connection->base.scratch->http2;
     list_remove(s);
+    ss_reply_abandon(s->reply);
+    read_on(connection, s);
     release_request(connection, s);
     if (!has_streams(connection)) {
         connection->idle_ns = connection->base.scratch->now_ns;
@@ -389,6 +409,7 @@ static int take_headers(http2 *connection, stream *s) {
     const char *http_status = "200";
     s->headers_done = true;
     s->encoding = h->encoding;
+    s->deadline_ns = ss_clock_after(s->started_ns, h->timeout_ns);
     if (h->bytes > SS_MAX_HEADER_BYTES) {
         ss_verdict_fail(&verdict, SS_CODE_RESOURCE_EXHAUSTED, "request headers larger than max (%zu vs. %d)", h->bytes,
                         SS_MAX_HEADER_BYTES);
@@ -415,6 +436,31 @@ static int take_headers(http2 *connection, stream *s) {
     return verdict.code == SS_CODE_OK ? 0 : answer(connection, s, &verdict, http_status);
 }
 
+/* Have the deadlines of pending streams from s on watched; those of a moment together. */
+static void watch_deadlines(http2 *connection, const stream *s) {
+    uint64_t deadline_ns = s ? s->deadline_ns : UINT64_MAX;
+    bool is_set = deadline_ns <= UINT64_MAX - deadline_grain_ns;
+    uint64_t wake_ns = is_set ? (deadline_ns / deadline_grain_ns + 1) * deadline_grain_ns : UINT64_MAX;
+    ss_connection_wake(&connection->base, wake_ns);
+}
+
+/* Let the stream wait for its answer. */
+static void await(http2 *connection, stream *s, bool is_too_fast) {
+    stream *before = connection->pending.last;
+    while (before && before->deadline_ns > s->deadline_ns) { /* seldom: clients have one timeout */
+        before = before->previous;
+    }
+    list_remove(s);
+    list_insert(&connection->pending, before, s);
+    ss_connection_await(&connection->base, s, &s->reply);
+    s->is_too_fast = is_too_fast;
+    connection->n_too_fast += is_too_fast;
+    connection->base.is_paused |= is_too_fast;
+    if (connection->pending.first == s) {
+        watch_deadlines(connection, s);
+    }
+}
+
 /* The peer has said all: hand the message over. */
 static int take_request(http2 *connection, stream *s) {
     ss_scratch *scratch = connection->base.scratch;
@@ -423,7 +469,7 @@ static int take_request(http2 *connection, stream *s) {
     ss_request request = {.signal = s->signal,
                           .transport = SS_TRANSPORT_GRPC,
                           .payload = SS_PAYLOAD_PROTOBUF,
-                          .route = ss_connection_route(&connection->base, s->id),
+                          .route = ss_connection_route(&connection->base, s->deadline_ns),
                           .metadata = s->metadata.data,
                           .metadata_length = s->metadata.length};
     if (ss_grpc_unpack(scratch->codec, s->encoding, ss_body_bytes(&s->body), ss_body_length(&s->body),
@@ -438,9 +484,7 @@ static int take_request(http2 *connection, stream *s) {
     }
     if (verdict.is_pending) {
         release_request(connection, s);
-        list_remove(s);
-        list_append(&connection->pending, s);
-        s->is_pending = true;
+        await(connection, s, verdict.is_too_fast);
         return 0;
     }
     return answer(connection, s, &verdict, "200");
@@ -558,7 +602,7 @@ static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *fram
 
 static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *user) {
     http2 *connection = user;
-    connection->head = (head){0};
+    connection->head = (head){.timeout_ns = UINT64_MAX};
     if (frame->headers.cat != NGHTTP2_HCAT_REQUEST) {
         return 0; /* trailers, of which gRPC clients send none that matter */
     }
@@ -646,6 +690,8 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
             h->has_content_type = true;
             h->is_grpc = is_grpc_content_type(value, length);
             h->content_type_length = keep_text(h->content_type, sizeof h->content_type, value, length);
+        } else if (memcmp(name, "grpc-timeout", 12) == 0) {
+            h->timeout_ns = ss_grpc_read_timeout(value, length);
         }
         break;
     case 13:
@@ -685,7 +731,7 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
         if (!s->headers_done && checked(connection, take_headers(connection, s)) != 0) {
             return NGHTTP2_ERR_CALLBACK_FAILURE;
         }
-        return s->complete && !s->answered && !s->is_pending ? checked(connection, take_request(connection, s)) : 0;
+        return s->complete && !s->answered && !s->reply ? checked(connection, take_request(connection, s)) : 0;
     case NGHTTP2_SETTINGS: connection->has_settings = true; return 0;
     case NGHTTP2_PING:
         if (!(frame->hd.flags & NGHTTP2_FLAG_ACK)) {
@@ -868,6 +914,16 @@ static bool end_slow_requests(http2 *connection) {
     return true;
 }
 
+/* Their clients have stopped waiting. Source: gRPC's Go server, which resets them, too. */
+static void end_overdue_calls(http2 *connection) {
+    uint64_t now = connection->base.scratch->now_ns;
+    const stream *s = connection->pending.first;
+    for (; s && s->deadline_ns <= now; s = s->next) { /* they go when the frames are written */
+        (void)nghttp2_submit_rst_stream(connection->session, NGHTTP2_FLAG_NONE, s->id, NGHTTP2_CANCEL);
+    }
+    watch_deadlines(connection, s);
+}
+
 static bool tick(ss_connection *base) {
     http2 *connection = (http2 *)base;
     uint64_t now = base->scratch->now_ns;
@@ -878,6 +934,7 @@ static bool tick(ss_connection *base) {
             earned < (uint64_t)(CREDIT_MAX - connection->credit) ? connection->credit + (int32_t)earned : CREDIT_MAX;
     }
     wake_watchers(connection);
+    end_overdue_calls(connection);
     return supervise(connection) && (!base->listener->config.read_timeout_ns || end_slow_requests(connection));
 }
 
@@ -889,12 +946,10 @@ static bool drain(ss_connection *base) {
     return true;
 }
 
-static bool answer_pending(ss_connection *base, int32_t stream_id, const ss_verdict *verdict) {
+static bool answer_pending(ss_connection *base, void *waiting, const ss_verdict *verdict) {
     http2 *connection = (http2 *)base;
-    stream *s = nghttp2_session_get_stream_user_data(connection->session, stream_id);
-    /* A client that has given up on it has reset the stream. */
-    return !s || !s->is_pending || s->answered || answer(connection, s, verdict, "200") == 0 ||
-           end(connection, NGHTTP2_INTERNAL_ERROR);
+    read_on(connection, waiting);
+    return answer(connection, waiting, verdict, "200") == 0 || end(connection, NGHTTP2_INTERNAL_ERROR);
 }
 
 static void http2_free(ss_connection *base) {
@@ -956,7 +1011,8 @@ ss_connection *ss_http2_new(ss_scratch *scratch, ss_listener *listener) {
     if (!connection) {
         return NULL;
     }
-    connection->base = (ss_connection){.protocol = &http2_protocol, .scratch = scratch, .listener = listener, .fd = -1};
+    connection->base = (ss_connection){
+        .protocol = &http2_protocol, .scratch = scratch, .listener = listener, .wake_ns = UINT64_MAX, .fd = -1};
     connection->credit = CREDIT_MAX;
     connection->opened_ns = connection->credit_ns = connection->idle_ns = connection->read_ns = scratch->now_ns;
     const ss_listener_config *config = &listener->config;

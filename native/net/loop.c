@@ -42,6 +42,7 @@ static const uint64_t ms_ns = 1000000;
 typedef enum letter_kind { LETTER_CONNECTION, LETTER_REPLY, LETTER_VERDICT } letter_kind;
 
 typedef struct letter {
+    ss_reply reply; /* LETTER_VERDICT; first */
     struct letter *next;
     letter_kind kind;
     int fd; /* LETTER_CONNECTION; else -1 */
@@ -51,8 +52,6 @@ typedef struct letter {
     char content_type[128];
     ss_buffer body;
     struct postbox *postbox; /* LETTER_VERDICT */
-    uint64_t connection_id;
-    int32_t stream_id;
     ss_verdict verdict;
 } letter;
 
@@ -73,7 +72,6 @@ struct ss_loop {
     size_t next_peer;
     int epoll_fd;
     postbox *inbox;
-    uint64_t last_id; /* of a connection */
     pthread_t thread;
     bool is_started;
     bool is_draining;
@@ -216,7 +214,8 @@ static void advance(ss_loop *loop, ss_connection *c) {
         c->close_by_ns = loop->scratch.now_ns + LINGER_MS * ms_ns;
         shutdown(c->fd, SHUT_WR);
     }
-    watch(loop, c, c->admin_token || c->is_paused ? 0 : EPOLLIN);
+    uint32_t hang_up = c->has_hung_up ? 0 : EPOLLRDHUP;
+    watch(loop, c, c->admin_token ? 0 : c->is_paused ? hang_up : EPOLLIN);
 }
 
 /* Who does not begin with a handshake record comes without TLS; over HTTP it is told so, as Go's servers do. */
@@ -284,6 +283,11 @@ static void on_connection(ss_loop *loop, ss_connection *c, uint32_t events) {
     }
     if (events & EPOLLIN) {
         read_input(loop, c);
+    } else if (events & EPOLLRDHUP && c->is_paused) { /* else its answer has come in the same turn */
+        c->has_hung_up = true;
+        if (c->protocol->hang_up) {
+            c->protocol->hang_up(c);
+        }
     }
     if (c->state != SS_CONNECTION_DEAD) {
         advance(loop, c);
@@ -340,7 +344,6 @@ static void adopt(ss_loop *loop, int fd, ss_listener *listener) {
         (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout, sizeof timeout);
     }
     c->fd = fd;
-    c->id = ++loop->last_id;
     c->events = EPOLLIN;
     c->next = loop->connections;
     if (c->next) {
@@ -453,16 +456,16 @@ static void deliver_reply(ss_loop *loop, const letter *l) {
     }
 }
 
-static void deliver_verdict(ss_loop *loop, const letter *l) {
-    for (ss_connection *c = loop->connections; c; c = c->next) {
-        if (c->id == l->connection_id) {
-            if (c->state == SS_CONNECTION_OPEN && !c->protocol->answer(c, l->stream_id, &l->verdict)) {
-                close_soon(loop, c);
-            }
-            advance(loop, c);
-            return;
-        }
+static void deliver_verdict(ss_loop *loop, letter *l) {
+    ss_connection *c = ss_reply_take(&l->reply);
+    if (!c || c->state == SS_CONNECTION_DEAD) {
+        return;
     }
+    c->has_hung_up = false; /* who has is found out again by the next request, if there is one */
+    if (c->state == SS_CONNECTION_OPEN && !c->protocol->answer(c, l->reply.stream, &l->verdict)) {
+        close_soon(loop, c);
+    }
+    advance(loop, c);
 }
 
 static letter *take_letters(postbox *box) {
@@ -474,6 +477,9 @@ static letter *take_letters(postbox *box) {
 }
 
 static void letter_free(letter *l) {
+    if (l->reply.promise) {
+        ss_promise_release(l->reply.promise);
+    }
     ss_buffer_free(&l->body);
     free(l);
 }
@@ -510,14 +516,13 @@ static void postbox_release(postbox *box) {
 }
 
 /* The letter is made now, so that the answer cannot fail for want of memory. */
-static void *open_reply(const ss_reply_route *route) {
+static void *open_reply(ss_reply_route *route, ss_promise *promise) {
     letter *l = calloc(1, sizeof *l);
     if (l) {
-        *l = (letter){.kind = LETTER_VERDICT,
-                      .fd = -1,
-                      .postbox = route->postbox,
-                      .connection_id = route->connection_id,
-                      .stream_id = route->stream_id};
+        l->reply.promise = promise;
+        l->kind = LETTER_VERDICT;
+        l->fd = -1;
+        l->postbox = route->context;
         __atomic_fetch_add(&l->postbox->n_holders, 1, __ATOMIC_RELAXED);
     }
     return l;
@@ -562,6 +567,20 @@ static void read_inbox(ss_loop *loop) {
 
 /* ------------------------------------------------------------------ the loop */
 
+static void tick_connection(ss_loop *loop, ss_connection *c) {
+    uint64_t now = loop->scratch.now_ns;
+    if (is_shaking_hands(c) && now >= c->handshake_by_ns) {
+        kill_connection(loop, c);
+    } else if (c->state == SS_CONNECTION_OPEN) {
+        if (!is_shaking_hands(c) && !c->protocol->tick(c)) {
+            close_soon(loop, c);
+        }
+        advance(loop, c);
+    } else if (now >= c->close_by_ns) {
+        kill_connection(loop, c);
+    }
+}
+
 static void tick(ss_loop *loop) {
     ss_scratch *scratch = &loop->scratch;
     uint64_t now = scratch->now_ns;
@@ -573,15 +592,21 @@ static void tick(ss_loop *loop) {
     }
     for (ss_connection *c = loop->connections, *next; c; c = next) {
         next = c->next;
-        if (is_shaking_hands(c) && now >= c->handshake_by_ns) {
-            kill_connection(loop, c);
-        } else if (c->state == SS_CONNECTION_OPEN) {
-            if (!is_shaking_hands(c) && !c->protocol->tick(c)) {
-                close_soon(loop, c);
-            }
-            advance(loop, c);
-        } else if (now >= c->close_by_ns) {
-            kill_connection(loop, c);
+        tick_connection(loop, c);
+    }
+}
+
+/* The tick of those that want it now. */
+static void wake_connections(ss_loop *loop) {
+    ss_scratch *scratch = &loop->scratch;
+    scratch->wake_ns = UINT64_MAX;
+    for (ss_connection *c = loop->connections, *next; c; c = next) {
+        next = c->next;
+        if (c->wake_ns <= scratch->now_ns) {
+            c->wake_ns = UINT64_MAX;
+            tick_connection(loop, c);
+        } else if (c->wake_ns < scratch->wake_ns) {
+            scratch->wake_ns = c->wake_ns;
         }
     }
 }
@@ -590,8 +615,9 @@ static int wait_ms(const ss_loop *loop) {
     if (!loop->connections && !loop->listeners_paused && !loop->is_draining) {
         return -1;
     }
-    uint64_t now = loop->scratch.now_ns;
-    return loop->next_tick_ns > now ? (int)((loop->next_tick_ns - now) / ms_ns) + 1 : 0;
+    uint64_t now = loop->scratch.now_ns, wake_ns = loop->scratch.wake_ns;
+    uint64_t next_ns = loop->next_tick_ns < wake_ns ? loop->next_tick_ns : wake_ns;
+    return next_ns > now ? (int)((next_ns - now) / ms_ns) + 1 : 0;
 }
 
 static bool is_over(ss_loop *loop) {
@@ -624,6 +650,9 @@ static void *run(void *argument) {
         }
         if (loop->scratch.now_ns >= loop->next_tick_ns) {
             tick(loop);
+        }
+        if (loop->scratch.now_ns >= loop->scratch.wake_ns) {
+            wake_connections(loop);
         }
         bury(loop);
     }
@@ -667,7 +696,7 @@ ss_loop *ss_loop_new(ss_service *service, uint32_t index, ss_listener *listeners
         ss_loop_free(loop);
         return NULL;
     }
-    loop->scratch.route = (ss_reply_route){.open = open_reply, .send = send_reply, .postbox = loop->inbox};
+    loop->scratch.route = (ss_reply_route){.open = open_reply, .send = send_reply, .context = loop->inbox};
     return loop;
 }
 

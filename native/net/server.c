@@ -135,7 +135,7 @@ ss_server *ss_server_new(ss_runtime *runtime, const ss_server_config *config, ss
         server->n_listeners++;
         ss_status status = open_listener(&server->listeners[i], &config->listeners[i]);
         if (status != SS_OK) {
-            return fail(server, error, status, "a listener's fd cannot be used");
+            return fail(server, error, status, "no memory or file descriptor for a listener");
         }
         has_admin = has_admin || config->listeners[i].is_admin;
     }

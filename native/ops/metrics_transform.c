@@ -9,7 +9,7 @@
 #include "core/bytes.h"
 #include "core/hash.h"
 #include "core/verdict.h"
-#include "ops/metrics_transform_pattern.h"
+#include "ops/pattern.h"
 #include "ops/metrics_transform_point.h"
 #include "ops/op.h"
 #include "otlp/table.h"
@@ -52,14 +52,14 @@ typedef struct transform {
 
 /* What one run needs of memory. */
 typedef struct scratch {
-    ss_point_arena arena;
+    ss_arena arena;
     ss_buffer row;
     ss_pattern_match match;
 } scratch;
 
 typedef struct metrics_transform {
     ss_op op;
-    ss_point_arena arena; /* of the configuration */
+    ss_arena arena; /* of the configuration */
     transform *transforms;
     size_t n_transforms;
     uint32_t n_groups; /* of the pattern with the most; 0: no pattern */
@@ -69,7 +69,7 @@ typedef struct metrics_transform {
 
 static void scratch_free(scratch *s) {
     if (s) {
-        ss_point_arena_free(&s->arena);
+        ss_arena_free(&s->arena);
         ss_buffer_free(&s->row);
         ss_pattern_match_free(&s->match);
         free(s);
@@ -86,7 +86,7 @@ static void free_transform(ss_op *op) {
         }
     }
     scratch_free(self->spare);
-    ss_point_arena_free(&self->arena);
+    ss_arena_free(&self->arena);
     free(self);
 }
 
@@ -467,7 +467,7 @@ static ss_status run_with(const metrics_transform *self, ss_table *table, scratc
             .name = {table->bytes + table->name_offset[row], table->name_length[row]},
             .seed = self->seed,
         };
-        ss_point_arena_reset(&s->arena);
+        ss_arena_reset(&s->arena);
         if (!transform_metric(&m, self, counts)) {
             return s->arena.is_exhausted ? SS_ERR_NO_MEMORY : SS_ERR_MALFORMED;
         }
@@ -499,7 +499,7 @@ static scratch *take_scratch(metrics_transform *self) {
 
 static void give_scratch(metrics_transform *self, scratch *s) {
     if (s->arena.capacity + s->row.capacity > RETAINED_BYTES) {
-        ss_point_arena_free(&s->arena);
+        ss_arena_free(&s->arena);
         ss_buffer_free(&s->row);
     }
     scratch_free(__atomic_exchange_n(&self->spare, s, __ATOMIC_ACQ_REL));
@@ -540,9 +540,9 @@ static const ss_op_vtable vtable = {
 /* ---------------------------------------------------------------- construction */
 
 /* NULL and "" are both empty. */
-static bool copy_text(ss_point_arena *arena, const char *text, ss_bytes *copy) {
+static bool copy_text(ss_arena *arena, const char *text, ss_bytes *copy) {
     size_t length = text ? strlen(text) : 0;
-    uint8_t *data = ss_point_arena_take(arena, length + 1, 1);
+    uint8_t *data = ss_arena_take(arena, length + 1, 1);
     if (!data) {
         return false;
     }
@@ -553,12 +553,12 @@ static bool copy_text(ss_point_arena *arena, const char *text, ss_bytes *copy) {
     return true;
 }
 
-static void *take_zeroed(ss_point_arena *arena, size_t n, size_t size) {
-    void *taken = ss_point_arena_take(arena, n, size);
+static void *take_zeroed(ss_arena *arena, size_t n, size_t size) {
+    void *taken = ss_arena_take(arena, n, size);
     return taken ? memset(taken, 0, n * size) : NULL;
 }
 
-static bool copy_operation(ss_point_arena *arena, const ss_metric_operation *config, operation *o) {
+static bool copy_operation(ss_arena *arena, const ss_metric_operation *config, operation *o) {
     o->action = config->action;
     o->aggregation = config->aggregation;
     o->scale = config->scale;
@@ -585,7 +585,7 @@ static bool copy_pattern(metrics_transform *self, ss_bytes text, ss_pattern **pa
 }
 
 static bool copy_transform(metrics_transform *self, const ss_metric_transform *config, transform *t, ss_error *error) {
-    ss_point_arena *arena = &self->arena;
+    ss_arena *arena = &self->arena;
     t->matchers = take_zeroed(arena, config->n_match_labels / 2, sizeof *t->matchers);
     t->operations = take_zeroed(arena, config->n_operations, sizeof *t->operations);
     if (!t->matchers || !t->operations || !copy_text(arena, config->include, &t->include) ||

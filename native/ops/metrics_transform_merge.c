@@ -116,12 +116,12 @@ typedef struct lookup {
     uint32_t mask;
 } lookup;
 
-static bool lookup_new(ss_point_arena *arena, uint32_t n_points, lookup *l) {
+static bool lookup_new(ss_arena *arena, uint32_t n_points, lookup *l) {
     uint32_t capacity = 4;
     while (capacity < n_points * 2) { /* rows are fewer than 2^29 */
         capacity *= 2;
     }
-    *l = (lookup){ss_point_arena_take(arena, capacity, sizeof *l->slots), capacity - 1};
+    *l = (lookup){ss_arena_take(arena, capacity, sizeof *l->slots), capacity - 1};
     return l->slots != NULL;
 }
 
@@ -194,7 +194,7 @@ static ss_point *next_of(const ss_points *points, const ss_point *point) {
 }
 
 static bool combine_ints(const ss_points *points, ss_point *first, uint32_t n, ss_aggregation aggregation) {
-    int64_t *values = ss_point_arena_take(points->arena, n, sizeof *values);
+    int64_t *values = ss_arena_take(points->arena, n, sizeof *values);
     if (!values) {
         return false;
     }
@@ -223,7 +223,7 @@ static bool combine_ints(const ss_points *points, ss_point *first, uint32_t n, s
 }
 
 static bool combine_doubles(const ss_points *points, ss_point *first, uint32_t n, ss_aggregation aggregation) {
-    double *values = ss_point_arena_take(points->arena, n, sizeof *values);
+    double *values = ss_arena_take(points->arena, n, sizeof *values);
     if (!values) {
         return false;
     }
@@ -305,7 +305,7 @@ static void combine_totals(const ss_points *points, ss_point *first) {
 static bool combine_buckets(const ss_points *points, ss_point *first) {
     ss_gathered *counts = &first->distribution->bucket_counts;
     size_t n_buckets = counts->bytes.length / 8;
-    uint8_t *sums = ss_point_arena_take(points->arena, n_buckets, 8);
+    uint8_t *sums = ss_arena_take(points->arena, n_buckets, 8);
     if (!sums) {
         return false;
     }
@@ -427,13 +427,13 @@ static int64_t widen(window windows[2], const ss_distribution *d, int64_t scale)
     return widest;
 }
 
-static bool write_buckets(ss_point_arena *arena, const uint64_t *counts, const window *w, ss_gathered *out) {
+static bool write_buckets(ss_arena *arena, const uint64_t *counts, const window *w, ss_gathered *out) {
     size_t n_counts = (size_t)width(w);
     size_t length = 0;
     for (size_t i = 0; i < n_counts; i++) {
         length += ss_varint_size(counts[i]);
     }
-    uint8_t *start = ss_point_arena_take(arena, length + 2 * (1 + SS_VARINT_MAX), 1);
+    uint8_t *start = ss_arena_take(arena, length + 2 * (1 + SS_VARINT_MAX), 1);
     if (!start) {
         return false;
     }
@@ -457,7 +457,7 @@ static bool combine_side(const ss_points *points, ss_point *first, int side, int
     if (!n_counts) {
         return true;
     }
-    uint64_t *counts = ss_point_arena_take(points->arena, n_counts, sizeof *counts);
+    uint64_t *counts = ss_arena_take(points->arena, n_counts, sizeof *counts);
     if (!counts) {
         return false;
     }

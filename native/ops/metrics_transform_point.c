@@ -9,93 +9,6 @@
 #define TAG(field, wire) ((uint32_t)(field) << 3 | (wire))
 #define BIT(field) (1u << (field))
 
-/* ---------------------------------------------------------------- memory */
-
-struct ss_point_block {
-    struct ss_point_block *next;
-    size_t capacity;
-    size_t used;
-    max_align_t data[];
-};
-
-enum { BLOCK_BYTES = 64 * 1024 };
-
-void *ss_point_arena_take(ss_point_arena *arena, size_t n, size_t size) {
-    const size_t align = sizeof(max_align_t);
-    size_t bytes;
-    if (__builtin_mul_overflow(n, size, &bytes) || bytes > SIZE_MAX / 2) {
-        arena->is_exhausted = true;
-        return NULL;
-    }
-    bytes = (bytes + align - 1) / align * align;
-    struct ss_point_block *block = arena->current;
-    while (block && block->capacity - block->used < bytes && block->next) {
-        block = block->next;
-        block->used = 0;
-    }
-    if (!block || block->capacity - block->used < bytes) {
-        size_t capacity = bytes > BLOCK_BYTES ? bytes : BLOCK_BYTES;
-        struct ss_point_block *fresh = malloc(sizeof *fresh + capacity);
-        if (!fresh) {
-            arena->is_exhausted = true;
-            return NULL;
-        }
-        *fresh = (struct ss_point_block){.capacity = capacity};
-        *(block ? &block->next : &arena->first) = fresh;
-        arena->capacity += capacity;
-        block = fresh;
-    }
-    arena->current = block;
-    void *taken = (uint8_t *)block->data + block->used;
-    block->used += bytes;
-    return taken;
-}
-
-void ss_point_arena_reset(ss_point_arena *arena) {
-    arena->current = arena->first;
-    if (arena->first) {
-        arena->first->used = 0;
-    }
-    arena->is_exhausted = false;
-}
-
-void ss_point_arena_free(ss_point_arena *arena) {
-    for (struct ss_point_block *block = arena->first; block;) {
-        struct ss_point_block *next = block->next;
-        free(block);
-        block = next;
-    }
-    *arena = (ss_point_arena){0};
-}
-
-bool ss_gather(ss_point_arena *arena, ss_gathered *gathered, ss_bytes piece) {
-    ss_bytes *bytes = &gathered->bytes;
-    if (!piece.length) {
-        return true;
-    }
-    if (!bytes->length) {
-        *gathered = (ss_gathered){.bytes = piece};
-        return true;
-    }
-    if (!gathered->capacity && bytes->data + bytes->length == piece.data) {
-        bytes->length += piece.length;
-        return true;
-    }
-    size_t length = bytes->length + piece.length;
-    if (gathered->capacity < length) {
-        /* Doubled, so that a field split into thousands of pieces costs no more than its bytes. */
-        uint8_t *data = ss_point_arena_take(arena, length, 2);
-        if (!data) {
-            return false;
-        }
-        memcpy(data, bytes->data, bytes->length);
-        *gathered = (ss_gathered){.bytes = {data, bytes->length}, .capacity = length * 2};
-    }
-    memcpy((uint8_t *)bytes->data + bytes->length, piece.data, piece.length);
-    bytes->length = length;
-    return true;
-}
-
 /* ---------------------------------------------------------------- reading */
 
 /* Where the kinds of data point differ. */
@@ -177,13 +90,13 @@ static bool read_double(ss_reader *reader, double *value) {
     return true;
 }
 
-static bool read_piece(ss_point_arena *arena, ss_reader *reader, ss_gathered *gathered) {
+static bool read_piece(ss_arena *arena, ss_reader *reader, ss_gathered *gathered) {
     ss_bytes piece;
     return read_slice(reader, &piece) && ss_gather(arena, gathered, piece);
 }
 
 /* One element of a repeated fixed64 that came without packing. */
-static bool read_element(ss_point_arena *arena, ss_reader *reader, ss_gathered *gathered) {
+static bool read_element(ss_arena *arena, ss_reader *reader, ss_gathered *gathered) {
     ss_bytes piece = {reader->pos, 8};
     uint64_t ignored;
     return ss_read_fixed64(reader, &ignored) && ss_gather(arena, gathered, piece);
@@ -213,7 +126,7 @@ static bool read_any_value(ss_attribute *attribute) {
 }
 
 /* raw is the whole field, reader stands behind its tag. */
-static bool read_attribute(ss_point_arena *arena, ss_point *point, ss_reader *reader, const uint8_t *field) {
+static bool read_attribute(ss_arena *arena, ss_point *point, ss_reader *reader, const uint8_t *field) {
     ss_attribute attribute = {0};
     ss_reader body;
     if (!ss_read_bytes(reader, &body)) {
@@ -254,7 +167,7 @@ static bool read_number_field(ss_point *point, uint32_t tag, ss_reader *reader) 
     }
 }
 
-static bool read_histogram_field(ss_point_arena *arena, ss_distribution *d, uint32_t tag, ss_reader *reader) {
+static bool read_histogram_field(ss_arena *arena, ss_distribution *d, uint32_t tag, ss_reader *reader) {
     switch (tag) {
     case TAG(SS_HISTOGRAM_DATA_POINT_COUNT, SS_WIRE_FIXED64): return ss_read_fixed64(reader, &d->count);
     case TAG(SS_HISTOGRAM_DATA_POINT_SUM, SS_WIRE_FIXED64): d->has_sum = true; return read_double(reader, &d->sum);
@@ -271,7 +184,7 @@ static bool read_histogram_field(ss_point_arena *arena, ss_distribution *d, uint
     }
 }
 
-static bool read_exponential_field(ss_point_arena *arena, ss_distribution *d, uint32_t tag, ss_reader *reader) {
+static bool read_exponential_field(ss_arena *arena, ss_distribution *d, uint32_t tag, ss_reader *reader) {
     uint64_t zigzag;
     switch (tag) {
     case TAG(SS_EXPONENTIAL_HISTOGRAM_DATA_POINT_COUNT, SS_WIRE_FIXED64): return ss_read_fixed64(reader, &d->count);
@@ -308,17 +221,17 @@ static ss_reader row_body(const ss_table *table, uint32_t row) {
                        table->bytes + table->row_offset[row] + table->row_length[row]};
 }
 
-static bool read_point(const ss_table *table, const layout *shape, ss_point_arena *arena, ss_point *point) {
+static bool read_point(const ss_table *table, const layout *shape, ss_arena *arena, ss_point *point) {
     uint32_t row = point->row;
     point->start_time_unix_nano = table->start_time_unix_nano[row];
     point->time_unix_nano = table->end_time_unix_nano[row];
-    point->attributes = ss_point_arena_take(arena, table->attribute_count[row], sizeof *point->attributes);
+    point->attributes = ss_arena_take(arena, table->attribute_count[row], sizeof *point->attributes);
     if (!point->attributes) {
         return false;
     }
     point->attribute_capacity = table->attribute_count[row];
     if (shape == &histogram_layout || shape == &exponential_layout) {
-        point->distribution = ss_point_arena_take(arena, 1, sizeof *point->distribution);
+        point->distribution = ss_arena_take(arena, 1, sizeof *point->distribution);
         if (!point->distribution) {
             return false;
         }
@@ -374,12 +287,11 @@ static bool read_temporality(ss_reader container, bool *is_delta) {
     return true;
 }
 
-bool ss_points_decode(const ss_table *table, uint32_t first_row, uint32_t end_row, ss_point_arena *arena,
-                      ss_points *points) {
+bool ss_points_decode(const ss_table *table, uint32_t first_row, uint32_t end_row, ss_arena *arena, ss_points *points) {
     int32_t kind = table->kind[first_row];
     const layout *shape = layout_of(kind);
     *points = (ss_points){.arena = arena, .kind = kind};
-    points->points = ss_point_arena_take(arena, end_row - first_row, sizeof *points->points);
+    points->points = ss_arena_take(arena, end_row - first_row, sizeof *points->points);
     if (!points->points) {
         return false;
     }
@@ -411,10 +323,10 @@ ss_attribute *ss_point_attribute(const ss_point *point, ss_bytes key) {
     return NULL;
 }
 
-bool ss_point_add_attribute(ss_point_arena *arena, ss_point *point, ss_attribute attribute) {
+bool ss_point_add_attribute(ss_arena *arena, ss_point *point, ss_attribute attribute) {
     if (point->n_attributes == point->attribute_capacity) {
         uint32_t capacity = point->attribute_capacity * 2 + 2;
-        ss_attribute *attributes = ss_point_arena_take(arena, capacity, sizeof *attributes);
+        ss_attribute *attributes = ss_arena_take(arena, capacity, sizeof *attributes);
         if (!attributes) {
             return false;
         }

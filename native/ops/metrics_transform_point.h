@@ -2,47 +2,9 @@
 #ifndef SS_METRICS_TRANSFORM_POINT_H
 #define SS_METRICS_TRANSFORM_POINT_H
 
-#include "core/bytes.h"
+#include "core/arena.h"
+#include "ops/number.h"
 #include "spansieve.h"
-
-/* Bytes of the request, of the configuration, or of an arena. */
-typedef struct ss_bytes {
-    const uint8_t *data;
-    size_t length;
-} ss_bytes;
-
-static inline bool ss_bytes_equal(ss_bytes a, ss_bytes b) {
-    return a.length == b.length && (!a.length || __builtin_memcmp(a.data, b.data, a.length) == 0);
-}
-
-/* What is absent has no data, to which not even 0 may be added. */
-static inline ss_reader ss_reader_of(ss_bytes bytes) {
-    return (ss_reader){bytes.data, bytes.length ? bytes.data + bytes.length : bytes.data};
-}
-
-/* ------------------------------------------------------------------ memory */
-
-/* Memory of one metric at a time: taken piece by piece, given back at once. Zero-initialised is empty and valid. */
-typedef struct ss_point_arena {
-    struct ss_point_block *first;
-    struct ss_point_block *current;
-    size_t capacity;
-    bool is_exhausted; /* an allocation failed */
-} ss_point_arena;
-
-/* Memory aligned for any type, not cleared. NULL: out of memory; the arena remembers it. */
-void *ss_point_arena_take(ss_point_arena *arena, size_t n, size_t size);
-void ss_point_arena_reset(ss_point_arena *arena); /* keeps the blocks */
-void ss_point_arena_free(ss_point_arena *arena);  /* leaves the arena empty and valid */
-
-/* The pieces of a repeated field put together. */
-typedef struct ss_gathered {
-    ss_bytes bytes;
-    size_t capacity; /* of bytes in the arena; 0: they are borrowed */
-} ss_gathered;
-
-/* Append piece: bytes are copied only where they do not already lie behind one another. */
-bool ss_gather(ss_point_arena *arena, ss_gathered *gathered, ss_bytes piece);
 
 /* ------------------------------------------------------------------ points */
 
@@ -97,7 +59,7 @@ typedef struct ss_point {
 
 /* The points of one data container. */
 typedef struct ss_points {
-    ss_point_arena *arena;
+    ss_arena *arena;
     ss_point *points;
     uint32_t n_points;
     int32_t kind; /* field number of the metric's data oneof */
@@ -105,12 +67,11 @@ typedef struct ss_points {
 } ss_points;
 
 /* Decode the kept rows of [first_row, end_row), which lie in one container. False: out of memory or malformed. */
-bool ss_points_decode(const ss_table *table, uint32_t first_row, uint32_t end_row, ss_point_arena *arena,
-                      ss_points *points);
+bool ss_points_decode(const ss_table *table, uint32_t first_row, uint32_t end_row, ss_arena *arena, ss_points *points);
 
 /* The attribute named key, or NULL. */
 ss_attribute *ss_point_attribute(const ss_point *point, ss_bytes key);
-bool ss_point_add_attribute(ss_point_arena *arena, ss_point *point, ss_attribute attribute);
+bool ss_point_add_attribute(ss_arena *arena, ss_point *point, ss_attribute attribute);
 void ss_point_remove_attribute(ss_point *point, ss_attribute *attribute);
 
 /* Write the row that point has become into out, which is emptied first. False: out of memory or malformed. */
@@ -118,9 +79,6 @@ bool ss_point_encode(const ss_table *table, const ss_points *points, const ss_po
                      ss_bytes *row);
 
 /* ------------------------------------------------------------------ scaling */
-
-/* Truncated; out of range and NaN, which no int holds, give the nearest int and 0. */
-int64_t ss_int_of(double value);
 
 /* Multiply what point measured. is_scaled: not without a value, nor where buckets cannot be moved so far.
  * False: out of memory. REQUIRES: not a summary; a factor above 0 for histograms. */

@@ -11,13 +11,6 @@
 
 #define OFFSET_TAG ((uint64_t)SS_EXPONENTIAL_HISTOGRAM_DATA_POINT_BUCKETS_OFFSET << 3 | SS_WIRE_VARINT)
 
-int64_t ss_int_of(double value) {
-    if (isnan(value)) {
-        return 0;
-    }
-    return value >= 0x1p63 ? INT64_MAX : value < -0x1p63 ? INT64_MIN : (int64_t)value;
-}
-
 static void scale_double(uint8_t *bytes, double factor) {
     double value;
     memcpy(&value, bytes, sizeof value);
@@ -33,9 +26,9 @@ static void scale_int(uint8_t *bytes, double factor) {
 }
 
 /* A copy that may be written to. False: out of memory. */
-static bool own(ss_point_arena *arena, ss_gathered *gathered, uint8_t **bytes) {
+static bool own(ss_arena *arena, ss_gathered *gathered, uint8_t **bytes) {
     size_t length = gathered->bytes.length;
-    *bytes = ss_point_arena_take(arena, length, 1);
+    *bytes = ss_arena_take(arena, length, 1);
     if (!*bytes) {
         return false;
     }
@@ -46,7 +39,7 @@ static bool own(ss_point_arena *arena, ss_gathered *gathered, uint8_t **bytes) {
     return true;
 }
 
-static bool scale_bounds(ss_point_arena *arena, ss_gathered *bounds, double factor) {
+static bool scale_bounds(ss_arena *arena, ss_gathered *bounds, double factor) {
     uint8_t *bytes;
     if (!own(arena, bounds, &bytes)) {
         return false;
@@ -58,7 +51,7 @@ static bool scale_bounds(ss_point_arena *arena, ss_gathered *bounds, double fact
 }
 
 /* The values lie in fields of fixed width, so they are written over. The scan has checked the grammar. */
-static bool scale_exemplars(ss_point_arena *arena, ss_gathered *exemplars, double factor) {
+static bool scale_exemplars(ss_arena *arena, ss_gathered *exemplars, double factor) {
     uint8_t *bytes;
     if (!own(arena, exemplars, &bytes)) {
         return false;
@@ -121,8 +114,8 @@ static bool move_offset(int32_t scale, double factor, int32_t *offset) {
 }
 
 /* The fields as they were, but for the offset, which comes last. */
-static bool write_offset(ss_point_arena *arena, ss_gathered *buckets, int32_t offset) {
-    uint8_t *bytes = ss_point_arena_take(arena, buckets->bytes.length + 1 + SS_VARINT_MAX, 1);
+static bool write_offset(ss_arena *arena, ss_gathered *buckets, int32_t offset) {
+    uint8_t *bytes = ss_arena_take(arena, buckets->bytes.length + 1 + SS_VARINT_MAX, 1);
     if (!bytes) {
         return false;
     }
@@ -144,7 +137,7 @@ static bool write_offset(ss_point_arena *arena, ss_gathered *buckets, int32_t of
     return true;
 }
 
-static bool scale_buckets(ss_point_arena *arena, ss_distribution *d, double factor, bool *is_scaled) {
+static bool scale_buckets(ss_arena *arena, ss_distribution *d, double factor, bool *is_scaled) {
     int32_t positive, negative;
     bool has_positive = read_offset(&d->positive, &positive);
     bool has_negative = read_offset(&d->negative, &negative);

@@ -170,3 +170,10 @@ size_t ss_number_format(double value, char out[SS_NUMBER_FORMAT_MAX]) {
     }
     return (size_t)(end - out);
 }
+
+int64_t ss_int_of(double value) {
+    if (isnan(value)) {
+        return 0;
+    }
+    return value >= 0x1p63 ? INT64_MAX : value < -0x1p63 ? INT64_MIN : (int64_t)value;
+}

@@ -13,4 +13,7 @@ bool ss_number_parse(const uint8_t *text, size_t length, double *value);
 /* Write value as JSON and JavaScript do, in the fewest digits that read back as value. Returns the length. */
 size_t ss_number_format(double value, char out[SS_NUMBER_FORMAT_MAX]);
 
+/* Truncated; out of range and NaN, which no int holds, give the nearest int and 0. */
+int64_t ss_int_of(double value);
+
 #endif

@@ -6,7 +6,7 @@
 #include "ops/op.h"
 #include "ops/sdk_ratio.h"
 #include "ops/tracestate.h"
-#include "otlp_fields.h"
+#include "otlp/any_value.h"
 
 #include <float.h>
 #include <stdlib.h>
@@ -387,52 +387,15 @@ static void observe(sampler *self, const ss_table *table, tally *counts) {
 
 /* ---------------------------------------------------------------- attributes */
 
-/* The last member of the oneof that was set; field 0 when none was. */
-typedef struct any_value {
-    uint64_t field;
-    uint64_t number; /* bool, int; the bits of a double */
-    ss_reader bytes; /* string, bytes, array, kvlist */
-} any_value;
-
 typedef struct attribute {
     bool found;
     uint32_t offset; /* of the tag, in the table's bytes */
     uint32_t length;
-    any_value value;
+    ss_any_value value;
 } attribute;
 
-static bool read_any_value(ss_reader reader, any_value *value) {
-    *value = (any_value){0};
-    while (reader.pos < reader.end) {
-        uint64_t tag;
-        bool ok = ss_read_varint(&reader, &tag) && tag <= UINT32_MAX;
-        if (!ok) {
-            return false;
-        }
-        bool is_member = true;
-        switch (tag) { /* a member of another wire type is an unknown field, as in every parser */
-        case SS_ANY_VALUE_BOOL_VALUE << 3 | SS_WIRE_VARINT:
-        case SS_ANY_VALUE_INT_VALUE << 3 | SS_WIRE_VARINT: ok = ss_read_varint(&reader, &value->number); break;
-        case SS_ANY_VALUE_DOUBLE_VALUE << 3 | SS_WIRE_FIXED64: ok = ss_read_fixed64(&reader, &value->number); break;
-        case SS_ANY_VALUE_STRING_VALUE << 3 | SS_WIRE_BYTES:
-        case SS_ANY_VALUE_BYTES_VALUE << 3 | SS_WIRE_BYTES:
-        case SS_ANY_VALUE_ARRAY_VALUE << 3 | SS_WIRE_BYTES:
-        case SS_ANY_VALUE_KVLIST_VALUE << 3 | SS_WIRE_BYTES: ok = ss_read_bytes(&reader, &value->bytes); break;
-        default:
-            is_member = false;
-            ok = ss_skip_field(&reader, (uint32_t)tag, 0);
-            break;
-        }
-        if (!ok) {
-            return false;
-        }
-        value->field = is_member ? tag >> 3 : value->field;
-    }
-    return true;
-}
-
-static bool read_key_value(ss_reader reader, ss_reader *key, any_value *value) {
-    *value = (any_value){0};
+static bool read_key_value(ss_reader reader, ss_reader *key, ss_any_value *value) {
+    *value = (ss_any_value){0};
     *key = (ss_reader){reader.pos, reader.pos};
     while (reader.pos < reader.end) {
         uint64_t tag;
@@ -441,7 +404,7 @@ static bool read_key_value(ss_reader reader, ss_reader *key, any_value *value) {
         if (ok && tag == (SS_KEY_VALUE_KEY << 3 | SS_WIRE_BYTES)) {
             ok = ss_read_bytes(&reader, key);
         } else if (ok && tag == (SS_KEY_VALUE_VALUE << 3 | SS_WIRE_BYTES)) {
-            ok = ss_read_bytes(&reader, &body) && read_any_value(body, value);
+            ok = ss_read_bytes(&reader, &body) && ss_any_value_read(body, value);
         } else if (ok) {
             ok = ss_skip_field(&reader, (uint32_t)tag, 0);
         }
@@ -470,7 +433,7 @@ static void find_attributes(const ss_table *table, uint32_t row, uint32_t field,
             continue;
         }
         ss_reader body, key;
-        any_value value;
+        ss_any_value value;
         if (!ss_read_bytes(&reader, &body) || !read_key_value(body, &key, &value)) {
             return;
         }
@@ -486,18 +449,6 @@ static void find_attributes(const ss_table *table, uint32_t row, uint32_t field,
     }
 }
 
-static bool as_number(const any_value *value, double *number) {
-    if (value->field == SS_ANY_VALUE_INT_VALUE) {
-        *number = (double)(int64_t)value->number;
-        return true;
-    }
-    if (value->field == SS_ANY_VALUE_DOUBLE_VALUE) {
-        memcpy(number, &value->number, sizeof *number);
-        return true;
-    }
-    return false;
-}
-
 /* ---------------------------------------------------------------- spans */
 
 /* sampling.priority: 0 drops, more keeps, anything else says nothing. */
@@ -505,9 +456,9 @@ static void apply_span_priority(const ss_table *table, uint32_t row, ss_sampler_
     static const name wanted = {PRIORITY, sizeof PRIORITY - 1};
     attribute found = {0};
     find_attributes(table, row, SS_SPAN_ATTRIBUTES, &wanted, 1, &found);
-    const any_value *value = &found.value;
+    const ss_any_value *value = &found.value;
     double priority;
-    bool is_number = as_number(value, &priority) ||
+    bool is_number = ss_any_value_number(value, &priority) ||
                      (value->field == SS_ANY_VALUE_STRING_VALUE &&
                       ss_number_parse(value->bytes.pos, (size_t)(value->bytes.end - value->bytes.pos), &priority));
     if (is_number && priority >= 0) {
@@ -675,7 +626,7 @@ enum { WANTED_THRESHOLD, WANTED_RANDOMNESS, WANTED_SOURCE, WANTED_PRIORITY, N_WA
 
 /* Hash an attribute as the text that the Collector makes of it; false when that is empty. Arrays and maps, which the
  * Collector writes as JSON, are hashed as they are encoded. */
-static bool hash_value(uint32_t state, const any_value *value, uint32_t *hash) {
+static bool hash_value(uint32_t state, const ss_any_value *value, uint32_t *hash) {
     char text[SS_NUMBER_FORMAT_MAX];
     const uint8_t *bytes = (const uint8_t *)text;
     size_t length = 0;
@@ -686,7 +637,7 @@ static bool hash_value(uint32_t state, const any_value *value, uint32_t *hash) {
         length = (size_t)snprintf(text, sizeof text, "%lld", (long long)(int64_t)value->number);
         break;
     case SS_ANY_VALUE_DOUBLE_VALUE:
-        (void)as_number(value, &number);
+        (void)ss_any_value_number(value, &number);
         length = ss_number_format(number, text);
         break;
     case SS_ANY_VALUE_STRING_VALUE:
@@ -705,8 +656,8 @@ static bool hash_value(uint32_t state, const any_value *value, uint32_t *hash) {
 static bool read_sampling_attributes(const attribute *found, ss_sampling *carried) {
     *carried = (ss_sampling){0};
     const char *problem = NULL;
-    const any_value *threshold = &found[WANTED_THRESHOLD].value;
-    const any_value *randomness = &found[WANTED_RANDOMNESS].value;
+    const ss_any_value *threshold = &found[WANTED_THRESHOLD].value;
+    const ss_any_value *randomness = &found[WANTED_RANDOMNESS].value;
     size_t threshold_length = (size_t)(threshold->bytes.end - threshold->bytes.pos);
     size_t randomness_length = (size_t)(randomness->bytes.end - randomness->bytes.pos);
     if (threshold->field == SS_ANY_VALUE_STRING_VALUE && threshold_length) {
@@ -725,7 +676,8 @@ static bool read_sampling_attributes(const attribute *found, ss_sampling *carrie
 static double apply_log_priority(const sampler *self, const attribute *found, ss_sampler_policy *policy,
                                  uint64_t *threshold) {
     double percentage;
-    if (as_number(&found->value, &percentage) && ss_sampler_threshold(percentage / 100, self->precision, threshold)) {
+    if (ss_any_value_number(&found->value, &percentage) &&
+        ss_sampler_threshold(percentage / 100, self->precision, threshold)) {
         *policy = SS_SAMPLER_SAMPLING_PRIORITY;
         return percentage / 100;
     }

@@ -42,8 +42,23 @@ static bool fail(json_reader *reader, ss_status code, const uint8_t *at, const c
     return false;
 }
 
-static bool malformed(json_reader *reader, const char *reason) {
-    return fail(reader, SS_ERR_MALFORMED, reader->pos, reason);
+/* What stands at the position is not what should, or the body ends there. */
+static bool malformed(json_reader *reader, const char *reason, const char *reason_at_end) {
+    return fail(reader, SS_ERR_MALFORMED, reader->pos, reader->pos == reader->end ? reason_at_end : reason);
+}
+
+static bool is_of_word(uint8_t byte) {
+    return (uint8_t)((byte | 0x20) - 'a') < 26 || (uint8_t)(byte - '0') < 10 || (byte && strchr("+-.", byte));
+}
+
+/* The same of a number or a literal, within which, too, the body may end. */
+static bool malformed_word(json_reader *reader, const char *reason, const char *reason_at_end) {
+    const uint8_t *pos = reader->pos;
+    while (pos < reader->end && is_of_word(*pos)) {
+        pos++;
+    }
+    reader->pos = pos == reader->end ? pos : reader->pos;
+    return malformed(reader, reason, reason_at_end);
 }
 
 /* ------------------------------------------------------------------ output */
@@ -246,15 +261,14 @@ static bool decode_string(json_reader *reader, const uint8_t *pos, const uint8_t
 /* Read a string; text is valid until the next string. */
 static bool read_string(json_reader *reader, json_text *text) {
     if (!take(reader, '"')) {
-        return malformed(reader, "expected a string");
+        return malformed(reader, "expected a string", "body ends early, before a string");
     }
     const uint8_t *begin = reader->pos, *pos = begin, *end = reader->end;
     bool has_escapes = false, is_broken = false;
     for (;;) {
         pos = ss_find_special(pos, end);
         if (pos == end) {
-            reader->pos = begin - 1;
-            return malformed(reader, "string without an end");
+            return fail(reader, SS_ERR_MALFORMED, begin - 1, "body ends early, in the string that begins");
         }
         if (*pos == '"') {
             break;
@@ -269,7 +283,8 @@ static bool read_string(json_reader *reader, json_text *text) {
         }
         unsigned length = ss_utf8_length(pos, end);
         if (length == 0) {
-            if (!reader->judges_items) {
+            /* Where no quote follows, the character may have been cut off with the body. */
+            if (!reader->judges_items && memchr(pos, '"', (size_t)(end - pos))) {
                 return fail(reader, SS_ERR_MALFORMED, pos, "string is not valid UTF-8");
             }
             is_broken = true;
@@ -290,7 +305,7 @@ static bool read_string(json_reader *reader, json_text *text) {
 static inline bool read_colon(json_reader *reader) {
     skip_space(reader);
     if (!take(reader, ':')) {
-        return malformed(reader, "expected ':'");
+        return malformed(reader, "expected ':'", "body ends early, behind a key");
     }
     skip_space(reader);
     return true;
@@ -305,7 +320,9 @@ static inline bool read_comma(json_reader *reader, uint8_t closer, bool *is_done
     }
     *is_done = take(reader, closer);
     if (!*is_done) {
-        malformed(reader, closer == '}' ? "expected ',' or '}'" : "expected ',' or ']'");
+        bool in_object = closer == '}';
+        malformed(reader, in_object ? "expected ',' or '}'" : "expected ',' or ']'",
+                  in_object ? "body ends early, in an object" : "body ends early, in an array");
     }
     return false;
 }
@@ -325,7 +342,7 @@ static bool skip_value(json_reader *reader, unsigned depth) {
             return true;
         }
         return take_word(reader, "true", 4) || take_word(reader, "false", 5) || take_null(reader) ||
-               malformed(reader, "expected a value");
+               malformed_word(reader, "expected a value", "body ends early, in a value");
     }
     if (depth >= SS_NESTING_MAX) {
         return fail(reader, SS_ERR_LIMIT, reader->pos, "nested too deeply");
@@ -364,7 +381,8 @@ static bool take_decimal(json_reader *reader, ss_decimal *number) {
 
 /* Read the string where take_decimal found no number. */
 static bool read_number_text(json_reader *reader, json_text *text) {
-    return peek(reader) == '"' ? read_string(reader, text) : malformed(reader, "expected a number");
+    return peek(reader) == '"' ? read_string(reader, text)
+                               : malformed_word(reader, "expected a number", "body ends early, in a number");
 }
 
 static bool parse_decimal(json_text text, ss_decimal *number) {
@@ -447,7 +465,8 @@ static bool read_double(json_reader *reader, uint64_t *bits) {
 
 static bool read_bool(json_reader *reader, uint64_t *value) {
     *value = peek(reader) == 't';
-    return take_word(reader, "true", 4) || take_word(reader, "false", 5) || malformed(reader, "expected true or false");
+    return take_word(reader, "true", 4) || take_word(reader, "false", 5) ||
+           malformed_word(reader, "expected true or false", "body ends early, in true or false");
 }
 
 /* Read an enum, by number or by name. */
@@ -702,7 +721,7 @@ static bool read_elements(json_reader *reader, const ss_shape_field *field, unsi
 
 static bool read_array(json_reader *reader, const ss_shape_field *field, unsigned depth) {
     if (!take(reader, '[')) {
-        return malformed(reader, "expected an array");
+        return malformed(reader, "expected an array", "body ends early, before an array");
     }
     skip_space(reader);
     if (take(reader, ']')) {
@@ -753,7 +772,7 @@ static bool read_message(json_reader *reader, unsigned shape_index, unsigned dep
         return fail(reader, SS_ERR_LIMIT, reader->pos, "nested too deeply");
     }
     if (!take(reader, '{')) {
-        return malformed(reader, "expected an object");
+        return malformed(reader, "expected an object", "body ends early, before an object");
     }
     skip_space(reader);
     if (take(reader, '}')) {
@@ -790,14 +809,15 @@ static bool read_message(json_reader *reader, unsigned shape_index, unsigned dep
 
 static bool read_request(json_reader *reader, ss_signal signal) {
     if (reader->pos == reader->end) {
-        return malformed(reader, "empty body");
+        return fail(reader, SS_ERR_MALFORMED, reader->pos, "empty body");
     }
     skip_space(reader);
     if (!read_message(reader, (unsigned)signal, 1)) {
         return false;
     }
     skip_space(reader);
-    return reader->pos == reader->end || malformed(reader, "unexpected text behind the request");
+    return reader->pos == reader->end ||
+           fail(reader, SS_ERR_MALFORMED, reader->pos, "unexpected text behind the request");
 }
 
 static ss_status read_into(json_reader *reader, ss_signal signal, size_t length, ss_buffer *out, ss_error *error) {

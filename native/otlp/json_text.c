@@ -280,3 +280,17 @@ uint8_t *ss_double_write(double value, uint8_t *out) {
     }
     return write_decimal(mantissa, exponent, out);
 }
+
+void ss_base64_write(const uint8_t *pos, const uint8_t *end, uint8_t *out) {
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    for (; pos < end; pos += 3) {
+        size_t n = end - pos < 3 ? (size_t)(end - pos) : 3;
+        uint32_t bits = (uint32_t)pos[0] << 16 | (n > 1 ? (uint32_t)pos[1] << 8 : 0) | (n > 2 ? (uint32_t)pos[2] : 0);
+        for (unsigned digit = 0; digit < 4; digit++) {
+            *out++ = (uint8_t)(digit <= n ? digits[bits >> (18 - 6 * digit) & 0x3f] : '=');
+        }
+        if (n < 3) {
+            break; /* not beyond end, not even by a pointer */
+        }
+    }
+}

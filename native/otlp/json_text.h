@@ -1,4 +1,4 @@
-/* The atoms of JSON text, for the reader and the writer: numbers and plain runs of strings. Source: RFC 8259. */
+/* The atoms of JSON text, for the reader and the writers: numbers, base64, plain runs of strings. Source: RFC 8259. */
 #ifndef SS_JSON_TEXT_H
 #define SS_JSON_TEXT_H
 
@@ -34,6 +34,12 @@ uint8_t *ss_double_write(double value, uint8_t *out);
 
 enum { SS_UINT64_TEXT_MAX = 20 };
 uint8_t *ss_uint64_write(uint64_t value, uint8_t *out);
+
+/* Base64 with padding. Source: RFC 4648. */
+static inline size_t ss_base64_size(size_t length) {
+    return (length + 2) / 3 * 4;
+}
+void ss_base64_write(const uint8_t *pos, const uint8_t *end, uint8_t *out);
 
 /* The first byte at or after pos that cannot be copied between quotes unseen: a quote, a backslash, a control
  * character, or the start of something beyond ASCII. */

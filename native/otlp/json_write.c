@@ -109,20 +109,13 @@ static bool write_hex(json_writer *writer, ss_reader bytes) {
 }
 
 static bool write_base64(json_writer *writer, ss_reader bytes) {
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    size_t length = (size_t)(bytes.end - bytes.pos);
-    if (!make_room(writer, length / 3 * 4 + 4 + 2)) {
+    size_t size = ss_base64_size((size_t)(bytes.end - bytes.pos));
+    if (!make_room(writer, size + 2)) {
         return false;
     }
     put_byte(writer, '"');
-    for (size_t i = 0; i < length; i += 3) {
-        size_t n = length - i < 3 ? length - i : 3;
-        uint32_t bits = (uint32_t)bytes.pos[i] << 16 | (n > 1 ? (uint32_t)bytes.pos[i + 1] << 8 : 0) |
-                        (n > 2 ? (uint32_t)bytes.pos[i + 2] : 0);
-        for (unsigned digit = 0; digit < 4; digit++) {
-            put_byte(writer, digit <= n ? digits[bits >> (18 - 6 * digit) & 0x3f] : '=');
-        }
-    }
+    ss_base64_write(bytes.pos, bytes.end, writer->out->data + writer->out->length);
+    writer->out->length += size;
     put_byte(writer, '"');
     return true;
 }

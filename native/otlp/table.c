@@ -143,6 +143,8 @@ void ss_table_begin(ss_table *table, ss_signal signal, const uint8_t *bytes, siz
     table->bytes = bytes;
     table->bytes_length = length;
     own->n_tallies = 0;
+    own->metadata = NULL;
+    own->metadata_length = 0;
 }
 
 void *ss_table_scratch(ss_table *table, size_t bytes) {

@@ -57,6 +57,8 @@ struct ss_table_private {
     uint32_t n_row_edits;
     ss_buffer replacements;
     ss_buffer scratch;
+    const uint8_t *metadata; /* of the request, as plan/metadata.h says; borrowed. None after a scan */
+    size_t metadata_length;
 };
 
 /* Empty the table for the scan of a message. */

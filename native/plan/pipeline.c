@@ -37,6 +37,8 @@ static ss_status run_rewritten(pipeline *self, size_t index, ss_worker *worker, 
 static ss_status run_ops(pipeline *self, size_t index, ss_worker *worker, const ss_view *view, ss_verdict *verdict) {
     ss_table *table = view->table;
     const uint32_t first_tally = table->private_state->n_tallies;
+    table->private_state->metadata = view->metadata;
+    table->private_state->metadata_length = view->metadata_length;
     ss_status status = SS_OK;
     uint32_t edited = 0;
     for (; status == SS_OK && index < self->n_ops && table->n_kept; index++) {

@@ -4,22 +4,36 @@
 
 #include "spansieve.h"
 
+typedef struct ss_promise ss_promise;
+
 /* How a transport gives an answer later. */
 struct ss_reply_route {
-    void *(*open)(const ss_reply_route *route);          /* make ready for one reply; NULL: no memory */
+    /* Make ready for one reply; NULL: no memory. The slip has promise until it gives it to ss_promise_release. */
+    void *(*open)(ss_reply_route *route, ss_promise *promise);
     void (*send)(void *slip, const ss_verdict *verdict); /* give what open made ready for. Any thread */
-    void *postbox;
-    uint64_t connection_id;
-    int32_t stream_id;
+    void *context;                                       /* of the transport */
+    void *slip;                                          /* what open has made for the request at hand */
+    uint64_t deadline_ns; /* monotonic, when the client stops waiting; UINT64_MAX: it has not said */
 };
-
-typedef struct ss_promise ss_promise;
 
 /* A request's promise, once a consumer has joined it. */
 typedef struct ss_promise_slot {
-    const ss_reply_route *route; /* NULL: whoever handed the request over waits */
+    ss_reply_route *route; /* NULL: whoever handed the request over waits */
     ss_promise *promise;
+    uint32_t n_joined;
+    uint32_t n_late; /* those among them that wait only to slow the client down */
 } ss_promise_slot;
+
+/* One of the outcomes that a promise waits for, inside of what will have it. */
+typedef struct ss_pledge ss_pledge;
+struct ss_pledge {
+    /* The client has gone. True: nothing will come of the request, the outcome counts as told, and the pledge may be
+     * gone. False: it is too late, and will be told. Called with the promise's lock, so nothing of a promise may be
+     * called with a lock that withdraw takes. */
+    bool (*withdraw)(ss_pledge *pledge);
+    ss_promise *promise; /* NULL: nobody waits */
+    ss_pledge *next;
+};
 
 /* What the receiver knows of a request: it is counted, and told, once the outcome is known. */
 typedef struct ss_outcome {
@@ -33,17 +47,22 @@ typedef struct ss_outcome {
     char message[sizeof((ss_verdict){0}.message)]; /* about those; "" where there are none */
 } ss_outcome;
 
-/* One more outcome to wait for; NULL: no memory. */
-ss_promise *ss_promise_join(ss_promise_slot *slot);
+/* One more outcome to wait for: pledge stays where it is until it is told. False: no memory. */
+bool ss_promise_join(ss_promise_slot *slot, ss_pledge *pledge);
 
-/* Tell an outcome, once for each join: the first failure is the answer, or else the largest partial success. Any
+/* Tell an outcome, once for each pledge: the first failure is the answer, or else the largest partial success. Any
  * thread. */
-void ss_promise_tell(ss_promise *promise, const ss_verdict *verdict);
+void ss_promise_tell(ss_pledge *pledge, const ss_verdict *verdict);
 
 /* The receiver's part, after the request has been handed over with status verdict: the answer comes by the route, or
  * without one is waited for with ss_promise_wait. Copies outcome. */
 void ss_promise_seal(ss_promise *promise, const ss_outcome *outcome, const ss_verdict *verdict);
 void ss_promise_wait(ss_promise *promise, ss_verdict *verdict);
+
+/* The client has gone: withdraw what can be. What cannot is told as ever, and so the answer still comes. Any thread
+ * that has the promise. */
+void ss_promise_cancel(ss_promise *promise);
+void ss_promise_release(ss_promise *promise);
 
 /* Count outcome by what became of the request, and add what it says to verdict. Any thread. */
 void ss_outcome_settle(const ss_outcome *outcome, ss_verdict *verdict);

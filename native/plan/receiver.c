@@ -218,6 +218,7 @@ static ss_promise *pass_on(ss_receiver *receiver, ss_consumer *consumer, ss_work
     }
     ss_promise_seal(slot.promise, &outcome, verdict);
     verdict->is_pending = slot.route != NULL;
+    verdict->is_too_fast = slot.n_late == slot.n_joined; /* a backend may take minutes */
     return slot.route ? NULL : slot.promise;
 }
 

@@ -1,13 +1,14 @@
 /*
  * Gathers requests into batches. Event loops append under a short lock; a thread of the batch's own passes batches on,
  * waits where an output refuses, and wakes at the timeout. Requests are concatenated: a protobuf message followed by
- * another of its type is their merge. Where metadata names are given, requests with other values of them are gathered
- * apart: a batch is known by those values, its key, until it is sealed, and then forgotten.
- * Source: semantics of the Collector's batch processor, with a size in bytes beside the count, without its losses, and
- * without remembering values of which nothing is gathered.
+ * another of its type is their merge. The thread then writes each resource once. Where metadata names are given,
+ * requests with other values of them are gathered apart: a batch is known by those values, its key, until it is sealed,
+ * and then forgotten. Source: semantics of the Collector's batch processor, with a size in bytes beside the count,
+ * without its losses, and without remembering values of which nothing is gathered.
  */
 #include "core/clock.h"
 #include "core/hash.h"
+#include "otlp/regroup.h"
 #include "otlp/table.h"
 #include "plan/consumer.h"
 #include "plan/metadata.h"
@@ -15,14 +16,18 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 /* READY_MAX: batches that may wait for an output that refuses before requests are refused, too. Where no output refuses
  * and only the thread is late, because it has much to compress or the machine is busy, who brings more than
- * READY_BYTES_EASY waits for it: its peers are slowed down by their own connection, and the thread gets the processor.
+ * READY_BYTES_EASY is told so late that it is taken, and not read from meanwhile: peers are slowed down by their own
+ * connection, others behind the same event loop are not, and the thread gets the processor. Who cannot wait so, or
+ * brings more than READY_BYTES_LATE, is held up in its thread.
  */
 enum {
     READY_MAX = 2,
     READY_BYTES_EASY = 4 << 20,
+    READY_BYTES_LATE = 16 << 20,
     READY_BYTES_MAX = 64 << 20,
     LATE_WAIT_MAX_NS = 100000000,
     RETRY_FIRST_NS = 5000000,
@@ -35,6 +40,8 @@ enum {
 enum { SLICES = 8, SMALL_TABLE = 512 };
 
 enum { BUCKETS_FIRST = 16 };
+
+enum { NICENESS = 10 };
 
 /* Each part repeats the messages around its items. A request grows by this factor and so many bytes at most: what is
  * left then goes as one batch, however large, since the sender must not choose how much memory it takes. */
@@ -63,6 +70,13 @@ typedef struct gathered_list {
     gathered *first, *last;
 } gathered_list;
 
+/* A client whose request is gathered, and who does not know it yet. */
+typedef struct parked parked;
+struct parked {
+    ss_pledge pledge; /* first */
+    parked *next;
+};
+
 typedef struct batch {
     ss_consumer consumer;
     ss_runtime *runtime;
@@ -83,6 +97,7 @@ typedef struct batch {
     gathered_list ready;
     uint32_t n_ready;
     size_t n_ready_bytes;
+    parked *parked;      /* until the thread has caught up */
     bool is_held_up;     /* an output refuses the oldest */
     uint64_t give_up_ns; /* draining: when to stop trying; 0: not draining */
     bool is_finished;
@@ -431,11 +446,54 @@ static ss_status take(batch *self, ss_worker *worker, const ss_view *view) {
     return gather(self, view, 0, view->table ? view->table->n_rows : 0, view->n_items);
 }
 
+/* ---------------------------------------------------------------- who brings too much */
+
+static bool is_late(const batch *self, size_t easy_bytes) {
+    return self->n_ready >= READY_MAX && self->n_ready_bytes >= easy_bytes && !self->is_held_up && !self->give_up_ns;
+}
+
+/* It is gathered, and will be sent. */
+static bool is_withdrawn(ss_pledge *pledge) {
+    (void)pledge;
+    return false;
+}
+
+/* Let the client of a request that has been gathered wait. Without memory it need not. */
+static void park(batch *self, ss_promise_slot *slot) {
+    parked *waiting = calloc(1, sizeof *waiting);
+    if (waiting) {
+        waiting->pledge.withdraw = is_withdrawn;
+        if (!ss_promise_join(slot, &waiting->pledge)) {
+            free(waiting);
+            return;
+        }
+        slot->n_late++;
+        waiting->next = self->parked;
+        self->parked = waiting;
+    }
+}
+
+/* Tell those who wait, unless it is too early. Called with the lock, which is let go meanwhile. */
+static void unpark(batch *self) {
+    static const ss_verdict taken = {0};
+    parked *waiting = is_late(self, READY_BYTES_EASY) ? NULL : self->parked;
+    if (!waiting) {
+        return;
+    }
+    self->parked = NULL;
+    pthread_mutex_unlock(&self->lock);
+    for (parked *next; waiting; waiting = next) {
+        next = waiting->next;
+        ss_promise_tell(&waiting->pledge, &taken);
+        free(waiting);
+    }
+    pthread_mutex_lock(&self->lock);
+}
+
 /* Let the thread catch up. */
-static void wait_while_late(batch *self) {
+static void wait_while_late(batch *self, bool can_park) {
     uint64_t end_ns = 0;
-    while (self->n_ready >= READY_MAX && self->n_ready_bytes >= READY_BYTES_EASY && !self->is_held_up &&
-           !self->give_up_ns) {
+    while (is_late(self, can_park ? READY_BYTES_LATE : READY_BYTES_EASY)) {
         end_ns = end_ns ? end_ns : ss_clock_deadline(LATE_WAIT_MAX_NS);
         if (ss_clock_ns() >= end_ns) {
             break;
@@ -462,7 +520,7 @@ static ss_status batch_consume(ss_consumer *consumer, ss_worker *worker, const s
     }
     if (status == SS_OK) {
         pthread_mutex_lock(&self->lock);
-        wait_while_late(self);
+        wait_while_late(self, view->promise);
         if (self->give_up_ns) {
             status = ss_refuse(verdict, "collector is shutting down", REFUSAL_RETRY_MS);
         } else if (self->n_ready >= READY_MAX && (self->is_held_up || self->n_ready_bytes >= READY_BYTES_MAX)) {
@@ -471,6 +529,8 @@ static ss_status batch_consume(ss_consumer *consumer, ss_worker *worker, const s
             status = refuse_combination(view, verdict);
         } else if (status != SS_OK || (status = take(self, worker, view)) != SS_OK) {
             status = ss_refuse(verdict, "out of memory", REFUSAL_RETRY_MS);
+        } else if (view->promise && is_late(self, READY_BYTES_EASY)) {
+            park(self, view->promise);
         }
         pthread_mutex_unlock(&self->lock);
     }
@@ -492,11 +552,27 @@ static void count_sent(ss_batch_stats *stats, uint64_t n_items) {
     }
 }
 
+/* Write each resource once. Without memory the batch goes as it is. */
+static void regroup(batch *self, gathered *full) {
+    ss_buffer bytes = ss_runtime_take_buffer(self->runtime);
+    bool is_done = false;
+    ss_regroup(full->bytes.data, full->bytes.length, &bytes, &is_done);
+    if (is_done) {
+        ss_runtime_account(self->runtime, (int64_t)bytes.length - (int64_t)full->bytes.length);
+        ss_buffer before = full->bytes;
+        full->bytes = bytes;
+        bytes = before;
+    }
+    ss_runtime_give_buffer(self->runtime, bytes);
+}
+
 /* Give the oldest batch to all outputs, again and again to those that refuse it for now. Called with the lock, which
  * is let go meanwhile. */
 static void pass_on(batch *self) {
     gathered *full = self->ready.first;
+    const size_t waiting = full->bytes.length;
     pthread_mutex_unlock(&self->lock);
+    regroup(self, full);
     ss_view view = {.signal = self->consumer.signal,
                     .bytes = full->bytes.data,
                     .length = full->bytes.length,
@@ -516,6 +592,7 @@ static void pass_on(batch *self) {
             pthread_mutex_lock(&self->lock);
             self->is_held_up = true;
             pthread_cond_broadcast(&self->eased); /* to be refused */
+            unpark(self);
             bool gives_up = status != SS_ERR_REFUSED || (self->give_up_ns && ss_clock_ns() >= self->give_up_ns);
             if (!gives_up) {
                 wait_until(self, &self->work, ss_clock_deadline(pause_ns));
@@ -531,7 +608,7 @@ static void pass_on(batch *self) {
     give_back(self, full);
     pthread_mutex_lock(&self->lock);
     self->is_held_up = false;
-    self->n_ready_bytes -= full->bytes.length;
+    self->n_ready_bytes -= waiting;
     self->stats.pending_items -= full->n_items;
     self->stats.failed_items += failed;
     count_sent(&self->stats, full->n_items - failed);
@@ -540,10 +617,18 @@ static void pass_on(batch *self) {
     self->n_ready--;
     pthread_cond_broadcast(&self->eased);
     free(full);
+    unpark(self);
+}
+
+/* Compressing a batch takes milliseconds, a request microseconds: where both share a processor, requests go first, and
+ * the thread keeps a tenth of it. A thread may always lower its own priority (setpriority(2), per thread on Linux). */
+static void lower_priority(void) {
+    setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + NICENESS);
 }
 
 static void *run(void *argument) {
     batch *self = argument;
+    lower_priority();
     pthread_mutex_lock(&self->lock);
     for (;;) {
         gathered *oldest = self->open.first;
@@ -575,6 +660,7 @@ ss_status ss_batch_drain(ss_consumer *consumer, uint64_t timeout_ns) {
         self->give_up_ns = ss_clock_deadline(timeout_ns);
         pthread_cond_signal(&self->work);
         pthread_cond_broadcast(&self->eased);
+        unpark(self);
     }
     while (!self->is_finished) {
         pthread_cond_wait(&self->idle, &self->lock);
@@ -650,7 +736,11 @@ ss_consumer *ss_batch_new(ss_runtime *runtime, ss_signal signal, const ss_batch_
         self->buckets = calloc(self->n_buckets, sizeof *self->buckets);
         has_memory = has_memory && self->buckets;
     }
-    if (!has_memory || pthread_create(&self->thread, NULL, run, self)) {
+    if (has_memory && pthread_create(&self->thread, NULL, run, self)) {
+        has_memory = false;
+        error->reason = "its thread cannot start";
+    }
+    if (!has_memory) {
         release(self);
         return NULL;
     }

@@ -10,6 +10,8 @@
 #include "core/verdict.h"
 
 #include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 enum { REFUSAL_RETRY_MS = 1000, PRESS_BYTES_MAX = 8 << 20 };
 
@@ -17,15 +19,31 @@ enum { REFUSAL_RETRY_MS = 1000, PRESS_BYTES_MAX = 8 << 20 };
  * request is refused and comes again. */
 static const uint64_t BLOCK_MAX_NS = 1000000000;
 
+/* What wakes the one who sends a request whose client goes. */
+typedef struct bell bell;
+struct bell {
+    int fd;
+    bell *next;
+};
+
+typedef struct queue queue;
+
 typedef struct entry entry;
 struct entry {
+    ss_pledge pledge; /* to the client that waits, if one does; first */
+    queue *queue;
     ss_buffer bytes;
     ss_encoding encoding;
     size_t original_length;
     uint64_t n_items;
-    uint64_t size;       /* in sizer units */
-    ss_promise *promise; /* of the client that waits; NULL: none does */
-    entry *next;
+    uint64_t size; /* in sizer units */
+    uint64_t deadline_ns;
+    bool takes_room; /* of capacity; else it counts among those that wait */
+    /* Guarded by the queue's lock. */
+    bool is_popped;
+    bool is_cancelled; /* too late to withdraw it */
+    bell *bell;        /* NULL: nobody waits, or there is no file descriptor left */
+    entry *previous, *next;
 };
 
 /* What one request at a time is compressed with. There are as many as threads that have brought requests at once. */
@@ -37,25 +55,27 @@ struct press {
     press *next;
 };
 
-typedef struct queue {
+struct queue {
     ss_consumer consumer;
     ss_runtime *runtime;
     ss_queue_sizer sizer;
     uint64_t capacity;
     bool block_on_overflow;
     bool holds_answers;
-    bool takes_all;
-    pthread_mutex_t lock;  /* guards what follows */
-    pthread_cond_t filled; /* for poppers */
-    pthread_cond_t freed;  /* for blocked pushers */
-    entry *first;
-    entry **end;
+    uint64_t waiting_max;     /* 0: they take room */
+    pthread_mutex_t lock;     /* guards what follows */
+    pthread_cond_t filled;    /* for poppers */
+    pthread_cond_t freed;     /* for blocked pushers */
+    pthread_cond_t cancelled; /* for those who wait with a request that they have popped; closing is told, too */
+    entry *first, *last;
+    uint64_t n_waiting; /* that take no room */
+    bell *bells;        /* that are not in use */
     uint32_t n_filling; /* entries that have their place and are being written */
     int level;
     press *presses;
     bool has_given_up;
     ss_queue_stats stats;
-} queue;
+};
 
 static uint64_t size_of(const queue *self, const ss_view *view) {
     switch (self->sizer) {
@@ -67,9 +87,11 @@ static uint64_t size_of(const queue *self, const ss_view *view) {
 }
 
 /* Wait for room, or refuse. Called with the lock. */
-static ss_status find_room(queue *self, uint64_t size, bool is_awaited, ss_verdict *verdict) {
-    if (self->takes_all && is_awaited && !self->stats.is_closed) {
-        return SS_OK;
+static ss_status find_room(queue *self, const entry *added, ss_verdict *verdict) {
+    uint64_t size = added->size;
+    if (!added->takes_room && !self->stats.is_closed) {
+        return self->n_waiting < self->waiting_max ? SS_OK
+                                                   : ss_refuse(verdict, "sending queue is full", REFUSAL_RETRY_MS);
     }
     if (size > self->capacity) {
         return ss_reject(verdict, SS_ERR_LIMIT, SS_CODE_INTERNAL, "element size too large");
@@ -169,12 +191,14 @@ static void free_entry(queue *self, entry *gone) {
 
 static void reserve(queue *self, const entry *added) {
     self->n_filling++;
+    self->n_waiting += !added->takes_room;
     self->stats.size += added->size;
     self->stats.items += added->n_items;
 }
 
 /* Give back the place of an entry. Called with the lock. */
 static void free_place(queue *self, const entry *gone) {
+    self->n_waiting -= !gone->takes_room;
     self->stats.size -= gone->size;
     self->stats.items -= gone->n_items;
     pthread_cond_broadcast(&self->freed);
@@ -182,30 +206,124 @@ static void free_place(queue *self, const entry *gone) {
 
 /* Tell the client that waits; without a verdict nobody knows what became of its request, and it is to come again. */
 static void answer(entry *answered, const ss_verdict *verdict) {
-    if (!answered->promise) {
+    if (!answered->pledge.promise) {
         return;
     }
     ss_verdict stopping = {0};
     ss_refuse(&stopping, "collector is shutting down", REFUSAL_RETRY_MS);
-    ss_promise_tell(answered->promise, verdict ? verdict : &stopping);
-    answered->promise = NULL;
+    ss_promise_tell(&answered->pledge, verdict ? verdict : &stopping);
 }
+
+/* ---------------------------------------------------------------- the line, under the lock */
+
+static void line_append(queue *self, entry *added) {
+    added->previous = self->last;
+    *(self->last ? &self->last->next : &self->first) = added;
+    self->last = added;
+}
+
+static void line_remove(queue *self, entry *gone) {
+    *(gone->previous ? &gone->previous->next : &self->first) = gone->next;
+    *(gone->next ? &gone->next->previous : &self->last) = gone->previous;
+}
+
+static bell *take_bell(queue *self) {
+    bell *taken = self->bells;
+    if (taken) {
+        self->bells = taken->next;
+        return taken;
+    }
+    taken = calloc(1, sizeof *taken);
+    if (taken && (taken->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0) {
+        free(taken);
+        taken = NULL;
+    }
+    return taken;
+}
+
+static void give_bell(queue *self, const entry *gone) {
+    uint64_t rings;
+    if (!gone->bell) {
+        return;
+    }
+    if (gone->is_cancelled) {
+        (void)!read(gone->bell->fd, &rings, sizeof rings);
+    }
+    gone->bell->next = self->bells;
+    self->bells = gone->bell;
+}
+
+/* ---------------------------------------------------------------- cancellation */
+
+static void discard(queue *self, entry *gone) {
+    ss_runtime_account(self->runtime, -(int64_t)gone->bytes.length);
+    free_entry(self, gone);
+}
+
+static bool withdraw(ss_pledge *pledge) {
+    entry *unwanted = (entry *)pledge;
+    queue *self = unwanted->queue;
+    const uint64_t one = 1;
+    pthread_mutex_lock(&self->lock);
+    bool is_in_time = !unwanted->is_popped;
+    if (is_in_time) {
+        line_remove(self, unwanted);
+        free_place(self, unwanted);
+        self->stats.withdrawn_items += unwanted->n_items;
+        if (self->stats.is_closed) {
+            pthread_cond_broadcast(&self->filled); /* it may have been the last */
+        }
+        discard(self, unwanted); /* under the lock, which ss_consumer_free takes: the queue may go as soon as it can */
+    } else {
+        unwanted->is_cancelled = true;
+        pthread_cond_broadcast(&self->cancelled);
+        if (unwanted->bell) {
+            (void)!write(unwanted->bell->fd, &one, sizeof one);
+        }
+    }
+    pthread_mutex_unlock(&self->lock);
+    return is_in_time;
+}
+
+ss_status ss_queue_wait(ss_consumer *consumer, const ss_queue_item *item, uint64_t timeout_ns) {
+    queue *self = (queue *)consumer;
+    const entry *waiting = item->handle;
+    struct timespec deadline = ss_clock_timespec(ss_clock_deadline(timeout_ns));
+    int timed_out = 0;
+    pthread_mutex_lock(&self->lock);
+    while (!self->stats.is_closed && !waiting->is_cancelled && !timed_out) {
+        timed_out = pthread_cond_timedwait(&self->cancelled, &self->lock, &deadline);
+    }
+    ss_status status = self->stats.is_closed   ? SS_ERR_CLOSED
+                       : waiting->is_cancelled ? SS_ERR_CANCELLED
+                                               : SS_ERR_TIMEOUT;
+    pthread_mutex_unlock(&self->lock);
+    return status;
+}
+
+/* ---------------------------------------------------------------- in and out */
 
 static ss_status queue_consume(ss_consumer *consumer, ss_worker *worker, const ss_view *view, ss_verdict *verdict) {
     (void)worker;
     queue *self = (queue *)consumer;
     entry *added = calloc(1, sizeof *added);
     bool is_awaited = self->holds_answers && view->promise;
-    if (!added || (is_awaited && !(added->promise = ss_promise_join(view->promise)))) {
+    if (added) {
+        added->queue = self;
+        added->pledge.withdraw = withdraw;
+        added->n_items = view->n_items;
+        added->size = size_of(self, view);
+        added->takes_room = !is_awaited || !self->waiting_max;
+        added->deadline_ns = is_awaited && view->promise->route ? view->promise->route->deadline_ns : UINT64_MAX;
+    }
+    if (!added || (is_awaited && !ss_promise_join(view->promise, &added->pledge))) {
         free(added);
         return ss_refuse(verdict, "out of memory", REFUSAL_RETRY_MS);
     }
-    added->n_items = view->n_items;
-    added->size = size_of(self, view);
     pthread_mutex_lock(&self->lock);
     added->encoding = self->stats.encoding;
     int level = self->level;
-    ss_status status = find_room(self, added->size, is_awaited, verdict);
+    ss_status status = find_room(self, added, verdict);
     if (status == SS_OK) {
         reserve(self, added);
     } else {
@@ -224,8 +342,7 @@ static ss_status queue_consume(ss_consumer *consumer, ss_worker *worker, const s
     self->n_filling--;
     if (status == SS_OK) {
         ss_runtime_account(self->runtime, (int64_t)added->bytes.length);
-        *self->end = added;
-        self->end = &added->next;
+        line_append(self, added);
         pthread_cond_signal(&self->filled);
     } else {
         free_place(self, added);
@@ -277,25 +394,27 @@ ss_status ss_queue_pop(ss_consumer *consumer, uint64_t timeout_ns, ss_queue_item
     entry *taken = self->first;
     ss_status status = taken ? SS_OK : is_over(self) ? SS_ERR_CLOSED : SS_ERR_TIMEOUT;
     if (taken) {
-        self->first = taken->next;
-        self->end = self->first ? self->end : &self->first;
+        line_remove(self, taken);
+        taken->is_popped = true;
+        taken->bell = taken->pledge.promise ? take_bell(self) : NULL;
         self->stats.in_flight_requests++;
-        *item = (ss_queue_item){taken->bytes.data,      taken->bytes.length, taken->encoding,
-                                taken->original_length, taken->n_items,      taken};
+        *item = (ss_queue_item){.bytes = taken->bytes.data,
+                                .length = taken->bytes.length,
+                                .encoding = taken->encoding,
+                                .original_length = taken->original_length,
+                                .n_items = taken->n_items,
+                                .deadline_ns = taken->deadline_ns,
+                                .cancel_fd = taken->bell ? taken->bell->fd : -1,
+                                .handle = taken};
     }
     pthread_mutex_unlock(&self->lock);
     return status;
 }
 
-static void discard(queue *self, entry *gone) {
-    ss_runtime_account(self->runtime, -(int64_t)gone->bytes.length);
-    free_entry(self, gone);
-}
-
-void ss_queue_hold_answers(ss_consumer *consumer, bool takes_all) {
+void ss_queue_hold_answers(ss_consumer *consumer, uint64_t waiting_max) {
     queue *self = (queue *)consumer;
     self->holds_answers = true;
-    self->takes_all = takes_all;
+    self->waiting_max = waiting_max;
 }
 
 /* Count what became of an entry. Called with the lock. */
@@ -323,6 +442,8 @@ bool ss_queue_done(ss_consumer *consumer, ss_queue_item *item, const ss_verdict 
         count(self, gone, verdict, bytes_sent);
     }
     free_place(self, gone);
+    give_bell(self, gone);
+    gone->bell = NULL; /* its client may still go */
     self->stats.in_flight_requests--;
     pthread_mutex_unlock(&self->lock);
     answer(gone, verdict);
@@ -346,6 +467,7 @@ void ss_queue_close(ss_consumer *consumer) {
     self->stats.is_closed = true;
     pthread_cond_broadcast(&self->filled);
     pthread_cond_broadcast(&self->freed);
+    pthread_cond_broadcast(&self->cancelled);
     pthread_mutex_unlock(&self->lock);
 }
 
@@ -357,10 +479,21 @@ void ss_queue_read_stats(const ss_consumer *consumer, ss_queue_stats *stats) {
     pthread_mutex_unlock(&self->lock);
 }
 
+/* Take the first one out of the line, so that its client cannot. */
+static entry *pop(queue *self) {
+    pthread_mutex_lock(&self->lock);
+    entry *taken = self->first;
+    if (taken) {
+        line_remove(self, taken);
+        taken->is_popped = true;
+    }
+    pthread_mutex_unlock(&self->lock);
+    return taken;
+}
+
 static void queue_free(ss_consumer *consumer) {
     queue *self = (queue *)consumer;
-    for (entry *next, *left = self->first; left; left = next) {
-        next = left->next;
+    for (entry *left; (left = pop(self));) {
         answer(left, NULL);
         discard(self, left);
     }
@@ -368,8 +501,14 @@ static void queue_free(ss_consumer *consumer) {
         next = left->next;
         free_press(left);
     }
+    for (bell *next, *left = self->bells; left; left = next) {
+        next = left->next;
+        close(left->fd);
+        free(left);
+    }
     pthread_cond_destroy(&self->filled);
     pthread_cond_destroy(&self->freed);
+    pthread_cond_destroy(&self->cancelled);
     pthread_mutex_destroy(&self->lock);
     ss_runtime_free(self->runtime);
     free(self);
@@ -393,13 +532,13 @@ ss_consumer *ss_queue_new(ss_runtime *runtime, ss_signal signal, ss_queue_sizer 
     self->sizer = sizer;
     self->capacity = capacity;
     self->block_on_overflow = block_on_overflow;
-    self->end = &self->first;
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&self->lock, NULL);
     pthread_cond_init(&self->filled, &monotonic);
     pthread_cond_init(&self->freed, &monotonic);
+    pthread_cond_init(&self->cancelled, &monotonic);
     pthread_condattr_destroy(&monotonic);
     return &self->consumer;
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import pathlib
+import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, Self
@@ -15,9 +16,8 @@ from collector.native.runtime import Runtime, Worker
 from collector.receivers import otlp
 from collector.service.listeners import Listeners
 from collector.telemetry.logs import Log
+from tests.conformance.peers import TIMEOUT_S, Address
 from tests.support.timer import Timer
-
-Address = tuple[str, int]
 
 
 class Sink:
@@ -129,6 +129,15 @@ def full_queue(runtime: Runtime) -> Mapping[Signal, Consumer]:
     for signal, queue in queues.items():
         queue.push(worker, GOLDEN[signal])
     return queues
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Return once condition holds; fail after a while."""
+    deadline_s = time.monotonic() + TIMEOUT_S
+    gone = threading.Event()
+    while not condition():
+        assert time.monotonic() < deadline_s, "waited too long"
+        gone.wait(0.005)
 
 
 class PeakMemory:

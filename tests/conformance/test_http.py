@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import pytest
 from google.protobuf import json_format
+from google.rpc import error_details_pb2 as _  # noqa: F401 what the details of a status may be
 from google.rpc import status_pb2
 
 from collector.ids import Signal
@@ -194,6 +195,9 @@ CASES = [
     Case("gRPC", _golden, 415, _MEDIA_TYPES, content_type="text/plain", headers=_media_type("application/grpc")),
     Case("unknown path", _golden, 404, _NOT_FOUND, content_type="text/plain", path="/v1/profiles"),
     Case("path with a slash more", _golden, 404, _NOT_FOUND, content_type="text/plain", path="/v1/traces/"),
+    Case("target with its host", _golden, 200, delivered=_golden, path="http://localhost:4318/v1/traces?a=//b"),
+    Case("target with its host, unknown", _golden, 404, _NOT_FOUND, content_type="text/plain", path="http://a/v1/trace"),
+    Case("target without a path", _golden, 404, _NOT_FOUND, content_type="text/plain", path="http://a"),
     Case("root", _golden, 404, _NOT_FOUND, content_type="text/plain", path="/"),
 ]  # fmt: skip
 
@@ -401,6 +405,7 @@ def test_connection_close_is_honoured(collector: Collector) -> None:
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(64) + b"\r\n\r\n",
         b"POST /v1/traces\r\n\r\n",
         b"POST /v1/traces HTTP/9.9\r\n\r\n",
+        b"POST /v1/traces HTTP/2.0\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}",
         http_request("/v1/traces", None, [PROTOBUF, ("Content-Length", "12x")]),
         http_request("/v1/traces", None, [PROTOBUF, ("Content-Length", "-1")]),
         http_request("/v1/traces", None, [PROTOBUF, ("Content-Length", "1"), ("Content-Length", "2")]),
@@ -413,6 +418,7 @@ def test_connection_close_is_honoured(collector: Collector) -> None:
         "a TLS hello",
         "no version",
         "a version that is none",
+        "another version",
         "length no number",
         "length negative",
         "two lengths",

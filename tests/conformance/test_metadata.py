@@ -1,5 +1,7 @@
 """`include_metadata` in front of a `batch` with `metadata_keys`: each client's items leave in batches of their own.
 
+And in front of `attributes` with `from_context`: they carry what the headers say.
+
 Source: OpenTelemetry Collector, `batch` processor, "metadata_keys" and "metadata_cardinality_limit".
 """
 
@@ -11,11 +13,13 @@ from collections.abc import Iterator, Mapping
 import pytest
 
 from collector.component import Settings
+from collector.config.attributes import Action
 from collector.config.fields import Duration
 from collector.ids import ComponentID, Signal
 from collector.native.library import has_net, lib
-from collector.native.pipeline import Consumer
+from collector.native.pipeline import Consumer, Pipeline
 from collector.native.runtime import Runtime
+from collector.processors import attributes
 from collector.processors.batch import BatchProcessor, Config
 from collector.receivers import otlp as receiver
 from collector.telemetry.logs import Log
@@ -171,3 +175,44 @@ def test_portable_transport_refuses() -> None:
         ("protocols::grpc::include_metadata", "needs the native transport"),
         ("protocols::http::include_metadata", "needs the native transport"),
     ] == list(config.problems())
+
+
+@pytest.mark.parametrize("includes", [True, False])
+def test_attributes_are_made_of_headers(includes: bool) -> None:
+    """By both protocols; several values are joined, an empty one is one, and none is none."""
+    config = attributes.Config(
+        actions=(
+            Action(key="tenant", action="insert", from_context="metadata.X-Tenant", default_value="nobody"),
+        )
+    )
+    sinks = []
+
+    def consumers(runtime: Runtime) -> Mapping[Signal, Consumer]:
+        sinks.append(Sink(runtime, Signal.TRACES))
+        settings = Settings(
+            id=ComponentID("attributes"),
+            signal=Signal.TRACES,
+            runtime=runtime,
+            log=Log(logging.getLogger("test")),
+        )
+        op = attributes.factory.create(config, settings).op
+        return {Signal.TRACES: Pipeline(Signal.TRACES, [op], sinks[0].queue)}
+
+    included = {"include_metadata": includes}
+    collector = Collector(
+        "native", grpc=included, http=included, consumers=consumers, metadata_names=config.read_metadata
+    )
+    tenant = [("x-tenant", "one"), ("x-tenant", "two")]
+    with collector, GrpcPeer(collector.grpc) as peer:
+        for headers in ([], tenant[:1], tenant, [("x-tenant", "")]):
+            http = http_request("/v1/traces", _request("h"), [PROTOBUF, *headers])
+            assert 200 == exchange(collector.http, http).status
+            call = [*call_headers(GRPC_PATHS[Signal.TRACES]), *headers]
+            assert 0 == peer.call(call, grpc_frame(_request("g"))).status
+    found = [
+        span.attributes[0].value.string_value
+        for body in sinks[0].take()
+        for span in otlp.items(otlp.decode(Signal.TRACES, body))
+    ]
+    expected = ["nobody", "one", "one;two", ""] if includes else ["nobody"] * 4
+    assert [text for text in expected for _ in range(2)] == found

@@ -7,7 +7,11 @@ Codes"; case B19 of public reports.
 from __future__ import annotations
 
 import functools
+import math
+import select
+import socket
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from typing import Self
@@ -18,10 +22,10 @@ from google.rpc import error_details_pb2, status_pb2
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
 from collector.ids import Signal
-from collector.native.pipeline import Consumer, Fanout, Queue, QueueItem, Verdict
+from collector.native.pipeline import Consumer, Fanout, Queue, QueueItem, Verdict, Waited
 from collector.native.runtime import Runtime
 from tests.conformance.bodies import GOLDEN, GRPC_PATHS
-from tests.conformance.harness import Collector
+from tests.conformance.harness import Collector, wait_until
 from tests.conformance.peers import GrpcPeer, HttpPeer, call_headers, exchange, grpc_frame, http_request
 from tests.support import otlp
 
@@ -44,7 +48,7 @@ class Backend:
     def _consumers(self, runtime: Runtime) -> Mapping[Signal, Consumer]:
         for _ in range(self._n_queues):
             self.queues.append(Queue(runtime, Signal.TRACES, sizer="requests", capacity=1))
-            self.queues[-1].hold_answers(takes_all=True)
+            self.queues[-1].hold_answers(waiting_max=1000)
         return {Signal.TRACES: Fanout(Signal.TRACES, self.queues)}
 
     def __enter__(self) -> Self:
@@ -217,7 +221,15 @@ def test_pipelined_requests_are_answered_in_their_order(backend: Backend) -> Non
         assert _partial(0, "second") == peer.answer().body
 
 
-def test_client_that_gives_up_is_forgotten(transport: str, backend: Backend) -> None:
+@pytest.fixture
+def native_backend(transport: str, backend: Backend) -> Backend:
+    """One queue behind the transport that knows that a client has gone."""
+    if transport != "native":
+        pytest.skip("the portable transport answers whoever has gone")
+    return backend
+
+
+def test_client_that_gives_up_is_forgotten(backend: Backend) -> None:
     """A reset stream and a closed connection: the answer is dropped, and the next client is served."""
     with GrpcPeer(backend.collector.grpc) as peer:
         stream = peer.open(CALL[0])
@@ -233,6 +245,114 @@ def test_client_that_gives_up_is_forgotten(transport: str, backend: Backend) -> 
         other = Client(lambda: peer.call(*CALL).status)
         backend.answer_next(OK)
         assert 0 == other.result()
+
+
+def _reset(backend: Backend, stack: ExitStack) -> Callable[[], object]:
+    peer = stack.enter_context(GrpcPeer(backend.collector.grpc))
+    stream = peer.open(CALL[0])
+    peer.send(stream, CALL[1])
+    return lambda: peer.reset(stream)
+
+
+def _close_grpc(backend: Backend, stack: ExitStack) -> Callable[[], object]:
+    peer = GrpcPeer(backend.collector.grpc)
+    peer.send(peer.open(CALL[0]), CALL[1])
+    return lambda: peer.__exit__()
+
+
+def _close_http(backend: Backend, stack: ExitStack) -> Callable[[], object]:
+    peer = HttpPeer(backend.collector.http)
+    peer.send(POST)
+    return peer.socket.close
+
+
+def _time_out(backend: Backend, stack: ExitStack) -> Callable[[], object]:
+    peer = stack.enter_context(GrpcPeer(backend.collector.grpc))
+    stream = peer.open([*CALL[0], ("grpc-timeout", "200m")])
+    peer.send(stream, CALL[1])
+    return lambda: peer.answer(stream)
+
+
+LEAVING = {"reset": _reset, "end over gRPC": _close_grpc, "end over HTTP": _close_http, "deadline": _time_out}
+
+
+@pytest.mark.parametrize("way", LEAVING)
+def test_request_of_a_client_that_has_gone_is_not_delivered(way: str, native_backend: Backend) -> None:
+    """What nobody has begun to deliver leaves the queue, and counts as refused; what is before and behind it stays."""
+    backend = native_backend
+    (queue,) = backend.queues
+    with ExitStack() as stack:
+        patient = [stack.enter_context(HttpPeer(backend.collector.http)) for _ in range(2)]
+        patient[0].send(POST)
+        wait_until(lambda: queue.stats().size == 1)
+        leave = LEAVING[way](backend, stack)
+        wait_until(lambda: queue.stats().size == 2)
+        patient[1].send(POST)
+        wait_until(lambda: queue.stats().size == 3)
+        leave()
+        wait_until(lambda: queue.stats().withdrawn_items == 1)
+        backend.answer_next(OK)
+        backend.answer_next(OK)
+        assert [200, 200] == [peer.answer().status for peer in patient]
+        assert _pop(queue, 0.0) is None
+    refused = "otelcol_receiver_refused_spans"
+    wait_until(lambda: sum(backend.collector.metrics()[refused, way, ""] for way in ("grpc", "http")) == 1)
+
+
+@pytest.mark.parametrize("way", LEAVING)
+def test_who_delivers_is_told_that_the_client_has_gone(way: str, native_backend: Backend) -> None:
+    """An attempt can be cancelled, a wait for the next one ends, and the outcome counts as it is."""
+    (queue,) = native_backend.queues
+    with ExitStack() as stack:
+        leave = LEAVING[way](native_backend, stack)
+        item = native_backend.pop()
+        assert Waited.TIME_IS_UP is queue.wait(item, 0.001)
+        assert (way == "deadline") == (item.deadline_s < math.inf)
+        leave()
+        assert Waited.CANCELLED is queue.wait(item, PATIENCE_S)
+        assert ([item.cancel_fd], [], []) == select.select([item.cancel_fd], [], [], 0)
+        native_backend.answer(item, OK)
+    accepted = "otelcol_receiver_accepted_spans"
+    metrics = native_backend.collector.metrics()
+    assert 1 == sum(metrics[accepted, way, ""] for way in ("grpc", "http"))
+    assert 0 == queue.stats().withdrawn_items
+
+
+def test_call_is_reset_at_its_deadline(native_backend: Backend) -> None:
+    """As gRPC's Go server does: CANCEL, soon after; the connection goes on."""
+    with GrpcPeer(native_backend.collector.grpc) as peer:
+        began_s = time.monotonic()
+        stream = peer.open([*CALL[0], ("grpc-timeout", "150m")])
+        peer.send(stream, CALL[1])
+        assert 8 == peer.answer(stream).reset_code
+        assert 0.15 <= time.monotonic() - began_s < PATIENCE_S
+        client = Client(lambda: peer.call(*CALL).status)
+        native_backend.answer_next(OK)
+        assert 0 == client.result()
+
+
+def test_pipelined_requests_go_with_their_client(native_backend: Backend) -> None:
+    """The second, which nobody has looked at yet, is not delivered either."""
+    (queue,) = native_backend.queues
+    with HttpPeer(native_backend.collector.http) as peer:
+        peer.send(POST + POST)
+        wait_until(lambda: queue.stats().size == 1)
+    wait_until(lambda: queue.stats().withdrawn_items == 2)
+    assert _pop(queue, 0.0) is None
+
+
+def test_half_closed_connection_is_answered(native_backend: Backend) -> None:
+    """Who says that it will ask nothing more counts as gone, as to Go's server, but still hears what came of it."""
+    with HttpPeer(native_backend.collector.http) as peer:
+        peer.send(POST)
+        (queue,) = native_backend.queues
+        wait_until(lambda: queue.stats().size == 1)
+        peer.socket.shutdown(socket.SHUT_WR)
+        answer = peer.answer()
+        assert 503 == answer.status
+        told = status_pb2.Status.FromString(answer.body)
+        assert (1, "request is cancelled or timed out") == (told.code, told.message)
+        assert peer.is_ended()
 
 
 def test_faults_and_outcome_are_told_together(backend: Backend) -> None:

@@ -12,8 +12,7 @@ import socket
 import ssl
 import subprocess
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +32,7 @@ from collector.native.pipeline import Receiver
 from collector.native.runtime import Runtime
 from collector.native.server import Listener, Server
 from tests.conformance.bodies import GOLDEN
-from tests.conformance.harness import Address, Collector, PeakMemory
+from tests.conformance.harness import Address, Collector, PeakMemory, wait_until
 from tests.support.certificates import Authority
 
 pytestmark = pytest.mark.skipif(not has_net(), reason="built without the native transport")
@@ -95,15 +94,6 @@ def post(address: Address, context: ssl.SSLContext, body: bytes) -> int:
         response = connection.getresponse()
         response.read()
         return response.status
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    """Return once condition holds; fail after a while."""
-    deadline = time.monotonic() + PATIENCE_S
-    gone = threading.Event()
-    while not condition():
-        assert time.monotonic() < deadline, "waited too long"
-        gone.wait(0.005)
 
 
 def test_grpcio_and_http_client_are_served(collector: Collector, authority: Authority) -> None:

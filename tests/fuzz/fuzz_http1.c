@@ -38,7 +38,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         (void)f.connection->protocol->drain(f.connection);
     }
     fixture_stop(&f);
-    if (fake_held_bytes != 0) {
+    if (f.held_bytes) {
         __builtin_trap(); /* bytes of unfinished requests are left on the account */
     }
     return 0;

@@ -86,6 +86,18 @@ static ss_op *make_filter(uint8_t choice) {
     return ss_low_value_new(&config, &error);
 }
 
+/* Changes what the others read: attributes of items and of resources. */
+static ss_op *make_attributes(bool is_resource) {
+    static const ss_value value = {.type = SS_TYPE_INT, .integer = 1};
+    const ss_attribute_action actions[] = {
+        {.verb = SS_ATTRIBUTE_DELETE, .key = {"a", 1}, .pattern = {"^s", 2}},
+        {.verb = SS_ATTRIBUTE_UPSERT, .key = {"p", 1}, .value = &value},
+    };
+    const ss_attributes_config config = {.is_resource = is_resource, .actions = actions, .n_actions = 2};
+    ss_error error;
+    return ss_attributes_new(&config, &error);
+}
+
 /* Of each op: what came in is what it let through and what it counted as dropped. */
 static void require_balance(const ss_op *op, ss_signal signal, bool is_sampler) {
     uint64_t dropped = 0;
@@ -125,14 +137,22 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     sink out = {.consumer = {&sink_vtable, signal}, .table = ss_table_new(), .max_items = max_items};
     ss_runtime *runtime = ss_runtime_new();
     ss_worker *worker = ss_worker_new(runtime);
-    ss_op *ops[2] = {NULL, NULL};
+    ss_op *ops[4] = {NULL};
     size_t n_ops = 0;
-    bool first_is_sampler = signal != SS_SIGNAL_METRICS;
-    if (first_is_sampler) {
-        ops[n_ops++] = make_sampler(signal, choice);
+    ss_op *plain[2] = {NULL}; /* those that drop nothing */
+    size_t n_plain = 0;
+    if (choice & 64) {
+        plain[n_plain++] = ops[n_ops++] = make_attributes(data[2] & 8);
+    }
+    const ss_op *sampler = NULL;
+    if (signal != SS_SIGNAL_METRICS) {
+        sampler = ops[n_ops++] = make_sampler(signal, choice);
     }
     if (signal != SS_SIGNAL_LOGS) {
         ops[n_ops++] = signal == SS_SIGNAL_METRICS ? make_transform(choice) : make_filter(choice);
+    }
+    if (choice & 128) {
+        plain[n_plain++] = ops[n_ops++] = make_attributes(false);
     }
     ss_consumer *outputs[] = {&out.consumer};
     ss_consumer *batch = ss_batch_new(runtime, signal, &limits, outputs, 1, &error);
@@ -151,7 +171,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         require(!(choice & 32) || ss_discard_items(discard) == out.items);
         require(ss_pipeline_incoming_items(pipeline) == ss_op_incoming_items(ops[0]));
         for (size_t i = 0; i < n_ops; i++) {
-            require_balance(ops[i], signal, i == 0 && first_is_sampler);
+            if (ops[i] == plain[0] || ops[i] == plain[1]) {
+                require(ss_op_incoming_items(ops[i]) == ss_op_outgoing_items(ops[i]));
+            } else {
+                require_balance(ops[i], signal, ops[i] == sampler);
+            }
             require(i == 0 || ss_op_incoming_items(ops[i]) == ss_op_outgoing_items(ops[i - 1]) ||
                     ss_op_outgoing_items(ops[i - 1]) == 0);
         }

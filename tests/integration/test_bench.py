@@ -57,23 +57,31 @@ def test_a_system_that_does_not_do_its_work_is_found_out(place: Place) -> None:
 
 def test_the_process_is_measured(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """Start, idle memory and loaded memory, of a collector that is started for it."""
-    for name, value in (("_SETTLE_S", 0.1), ("_LOADED_S", 0.1), ("_QUICK_STARTS", 1)):
+    for name, value in (("_SETTLE_S", 0.1), ("_LOADED_S", 0.1), ("_QUICK_STARTS", 1), ("_QUICK_IDLE_S", 0.1)):
         monkeypatch.setattr(process, name, value)
     ours = by_kind(list(process.measure(ALL["sidecar"], place)))
     assert 10 < ours["start"].value < 20_000
     assert 5 < ours["idle_rss"].value <= ours["peak_rss"].value < 500
+    assert 0 <= ours["idle_cpu"].value <= 100
 
 
 def test_latency_is_measured_beside_no_collector_at_all(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Three percentiles in their order, of spansieve and of the sink alone, at the rate that was asked for."""
+    """Three percentiles in their order, of spansieve and of the backend alone; their difference is what is added."""
     monkeypatch.setattr(latency, "_QUICK_S", 0.2)
-    scenario = dataclasses.replace(ALL["sidecar"], latency=Latency(items=10, loads=[10]))
+    points = (Latency(items=10, rates=[500]), Latency(items=10, loads=[10]))
+    scenario = dataclasses.replace(ALL["sidecar"], latency=points)
     figures = list(latency.measure(scenario, place))
-    assert {OURS, latency.DIRECT} == {figure.system for figure in figures}
-    ours = by_kind(figures)
-    assert 0 < ours["latency_p50"].value <= ours["latency_p99"].value <= ours["latency_p99_9"].value
+    assert {OURS, latency.DIRECT} <= {figure.system for figure in figures}
+    for circumstances in ({"rate": 500, "load": None}, {"rate": None, "load": 10}):
+        chosen = [f for f in figures if (f.rate, f.load) == tuple(circumstances.values())]
+        ours = by_kind(chosen)
+        alone = {figure.kind: figure for figure in chosen if figure.system == latency.DIRECT}
+        assert 0 < ours["latency_p50"].value <= ours["latency_p99"].value <= ours["latency_p99_9"].value
+        difference = ours["latency_p50"].value - alone["latency_p50"].value
+        assert difference == pytest.approx(ours["added_p50"].value)
+        assert "added_p50" not in alone
 
 
 def test_nothing_accepted_is_lost_in_an_overload(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -549,6 +549,72 @@ def pipelines() -> Iterator[Case]:
         yield over(f"pipeline: {name}", *layers)
 
 
+_ACTIONS = (
+    "{key: a, action: delete}", "{key: a, action: Delete}", "{action: delete}", "{pattern: a, action: delete}",
+    "{key: a, action: nope}", "{action: insert, value: 1}", "{key: a, action: insert}", "{key: a, action: insert, value: null}",
+    "{key: a, action: insert, value: ''}", "{key: a, action: insert, value: 1, from_attribute: b}",
+    "{key: a, action: update, from_attribute: b, from_context: c}", "{key: a, action: upsert, value: 1, default_value: 2}",
+    "{key: a, action: upsert, default_value: 2}", "{key: a, action: upsert, value: 1, pattern: a}",
+    "{key: a, action: upsert, value: 1, converted_type: int}", "{key: a, action: insert, value: [1, {b: [c]}]}",
+    "{key: a, action: insert, value: 2024-01-01}", "{key: a, action: insert, value: 18446744073709551615}",
+    "{key: a, action: insert, value: -9223372036854775808}", "{key: a, action: insert, value: 1e400}",
+    "{key: a, action: insert, value: .nan}",
+    "{key: a, action: insert, value: {1: x}}",
+    "{key: a, action: insert, from_context: metadata.x}", "{key: a, action: insert, from_context: client.address}",
+    "{key: a, action: insert, from_context: auth.x}", "{key: a, action: insert, from_context: 'metadata.not a header'}",
+    "{key: a, action: delete, value: 1}", "{key: a, action: hash, from_attribute: b}", "{key: a, action: hash, from_context: b}",
+    "{key: a, action: delete, default_value: 1}", "{key: a, action: delete, converted_type: int}",
+    "{key: a, pattern: '(', action: hash}", "{pattern: '[', action: delete}", "{key: a, action: hash, pattern: b}",
+    "{key: a, action: extract}", "{key: a, action: extract, pattern: '('}", "{key: a, action: extract, pattern: a}",
+    "{key: a, action: extract, pattern: '(a)'}", "{key: a, action: extract, pattern: '(?P<b>a)(c)'}",
+    "{key: a, action: extract, pattern: '(?P<b>a)'}", "{key: a, action: extract, pattern: '(?P<b>a)', value: 1}",
+    "{key: a, action: extract, pattern: '(?P<b>a)', converted_type: int}", "{key: a, action: convert}",
+    "{action: extract, pattern: '(?P<b>a)'}", "{key: a, action: convert, converted_type: int}",
+    "{key: a, action: convert, converted_type: INT}", "{key: a, action: convert, converted_type: nope}",
+    "{key: a, action: convert, converted_type: int, pattern: b}", "{key: a, action: convert, converted_type: int, value: 1}",
+)  # fmt: skip
+
+_MATCHES = (
+    "null", "{}", "{match_type: strict}", "{match_type: nope, services: [a]}", "{services: [a]}",
+    "{match_type: strict, services: [a]}", "{match_type: strict, services: a}", "{match_type: regexp, services: ['(']}",
+    "{match_type: Strict, services: [a]}", "{match_type: strict, span_names: [a]}", "{match_type: regexp, span_names: [a, '[']}",
+    "{match_type: strict, span_kinds: [SPAN_KIND_SERVER]}", "{match_type: strict, span_kinds: [server]}",
+    "{match_type: regexp, span_kinds: [server]}", "{match_type: strict, span_kinds: [SPAN_KIND_UNSPECIFIED]}",
+    "{match_type: strict, log_bodies: [a]}", "{match_type: regexp, log_bodies: ['(']}",
+    "{match_type: strict, log_severity_texts: [a]}", "{match_type: nope, log_severity_texts: [a]}",
+    "{log_severity_number: {min: 9}}", "{log_severity_number: {min: INFO}}", "{log_severity_number: {nope: 1}}",
+    "{log_severity_number: {}}", "{log_severity_number: null}", "{match_type: strict, metric_names: [a]}",
+    "{match_type: nope, metric_names: [a]}", "{metric_names: [a]}", "{match_type: expr, metric_names: [a]}",
+    "{match_type: expr, services: [a]}", "{match_type: regexp, metric_names: ['(']}", "{match_type: strict, attributes: []}",
+    "{attributes: [{key: a}]}", "{match_type: strict, attributes: [{}]}", "{match_type: strict, attributes: [{value: a}]}",
+    "{attributes: [{key: a, value: 1}]}", "{match_type: strict, attributes: [{key: a, value: 1}]}",
+    "{match_type: regexp, attributes: [{key: a, value: 1}]}", "{match_type: regexp, attributes: [{key: a, value: 1.5}]}",
+    "{match_type: regexp, attributes: [{key: a, value: true}]}", "{match_type: regexp, attributes: [{key: a, value: [a]}]}",
+    "{match_type: regexp, attributes: [{key: a, value: {b: c}}]}", "{match_type: regexp, attributes: [{key: a, value: '('}]}",
+    "{match_type: strict, attributes: [{key: a, value: {b: [c]}}]}", "{resources: [{key: a}]}",
+    "{match_type: strict, resources: [{key: a, value: b}]}", "{match_type: nope, resources: [{key: a, value: b}]}",
+    "{match_type: strict, libraries: [{name: a}]}", "{match_type: strict, libraries: [{name: a, version: b}]}",
+    "{match_type: strict, libraries: [{version: b}]}", "{libraries: [{name: a}]}", "{match_type: regexp, libraries: [{name: '('}]}",
+    "{match_type: regexp, libraries: [{name: a, version: '('}]}", "{match_type: strict, expressions: [a]}",
+    "{match_type: regexp, regexp: {cacheenabled: true, cachemaxnumentries: 5}, resources: [{key: a, value: b}]}",
+    "{match_type: regexp, regexp: {cacheenabled: true, cachemaxnumentries: -5}, resources: [{key: a, value: b}]}",
+    "{match_type: regexp, regexp: {nope: 1}, resources: [{key: a, value: b}]}", "{nope: 1}",
+)  # fmt: skip
+
+
+def matches() -> Iterator[Case]:
+    """Yield what chooses the items of `attributes`, for each signal, as include and as exclude."""
+    for signal in ("traces", "metrics", "logs"):
+        pipeline = "{receivers: [otlp], processors: [attributes], exporters: [nop]}"
+        for number, match in enumerate(_MATCHES):
+            name = ("include", "exclude")[number % 2]
+            yield over(
+                f"match: {signal} {name} {match}",
+                ("processors/attributes", f"{{actions: [{{key: a, action: delete}}], {name}: {match}}}"),
+                (f"service/pipelines/{signal}", pipeline),
+            )
+
+
 VALIDATION: Mapping[str, Sequence[str]] = {
     "receivers/otlp": ("{}", "null", "{protocols: }", "{protocols: {}}", "{protocols: {grpc: }}", "{protocols: {http: }}"),
     "receivers/otlp/protocols/grpc": (
@@ -599,6 +665,17 @@ VALIDATION: Mapping[str, Sequence[str]] = {
         "{transforms: [{include: a, action: update, operations: [{action: nope}]}]}",
         "{transforms: [{include: a, action: update, operations: [{action: delete_label_value}]}]}",
         "{transforms: [{include: a, match_type: nope, action: update}]}",
+    ),
+    "processors/attributes": (
+        "{}", "null", "{actions: []}", "{actions: null}", "{actions: [{}]}", "{actions: [{key: a}]}",
+        *(f"{{actions: [{action}]}}" for action in _ACTIONS),
+        "{actions: [{key: a, action: delete}, {key: a}]}", "{actions: {key: a, action: delete}}",
+        "{actions: [{key: 5, action: delete}]}", "{actions: [{key: a, action: delete, nope: 1}]}",
+        "{actions: [{key: a, action: delete}], nope: 1}", "{attributes: [{key: a, action: delete}]}",
+    ),
+    "processors/resource": (
+        "{}", "{attributes: []}", "{attributes: [{}]}", *(f"{{attributes: [{action}]}}" for action in _ACTIONS[:6]),
+        "{actions: [{key: a, action: delete}]}",
     ),
     "exporters/debug": (
         "{}", "{verbosity: detailed}", "{verbosity: Detailed}", "{verbosity: none}", "{verbosity: nope}",

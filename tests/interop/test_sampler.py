@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -80,13 +80,15 @@ def record_samplers(mode: str) -> Iterator[Keys]:
             yield {**keys, "from_attribute": "user", "sampling_priority": "priority", "hash_seed": 7}
 
 
-def send(process: Process, signal: Signal, requests: list[bytes]) -> None:
+def send(
+    process: Process, signal: Signal, requests: list[bytes], metadata: Sequence[tuple[str, str]] = ()
+) -> None:
     """Send requests by gRPC, one after the other."""
     host, port = process.grpc
     with grpc.insecure_channel(f"{host}:{port}") as channel:
         export = channel.unary_unary(GRPC_PATHS[signal])
         for request in requests:
-            export(request, timeout=120, wait_for_ready=True)
+            export(request, timeout=120, wait_for_ready=True, metadata=metadata)
 
 
 def compare(pair: Pair, table: Table, requests: list[bytes]) -> None:

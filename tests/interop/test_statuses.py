@@ -41,6 +41,8 @@ def _http_cases() -> Iterator[tuple[str, bytes]]:
         "/v1/%74races",
         "/v1/traces%2F",
         "/v1/traces?",
+        "http://localhost/v1/traces",
+        "http://localhost/v1/trace",
     ):
         yield f"path {path}", http_request(path, TRACES, [PROTOBUF])
     yield "path and method", http_request("/nothing", None, method="GET")

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -532,6 +533,7 @@ typedef enum behaviour {
     REFUSE_SECOND,   /* REFUSED_STREAM */
     REJECT_SECOND,   /* another reset, which says nothing about what was done */
     SILENT,
+    SILENT_ONCE,
     CLOSE_AT_ONCE
 } behaviour;
 
@@ -542,6 +544,7 @@ typedef struct server {
     pthread_t thread;
     uint32_t n_connections; /* relaxed atomics */
     uint32_t n_calls;
+    bool has_reset; /* the last connection; atomic */
 } server;
 
 typedef struct served {
@@ -577,12 +580,14 @@ static void *serve_connection(void *argument) {
             __atomic_fetch_add(&owner->n_calls, 1, __ATOMIC_RELAXED);
         }
         bool is_second = is_complete && ++n_answers > 1;
+        __atomic_store_n(&owner->has_reset, client.is_reset, __ATOMIC_RELEASE);
         if (is_second && owner->behaviour == CLOSE_ON_SECOND) {
             break;
         }
         if (is_second && (owner->behaviour == REFUSE_SECOND || owner->behaviour == REJECT_SECOND)) {
             put_u32_frame(&out, RST_STREAM, client.stream, owner->behaviour == REFUSE_SECOND ? 7 : 2);
-        } else if (is_complete && owner->behaviour != SILENT) {
+        } else if (is_complete && owner->behaviour != SILENT &&
+                   !(owner->behaviour == SILENT_ONCE && client.stream == 1)) {
             put_response_head(&out, client.stream);
             put_trailers(&out, client.stream, "0", "");
             if (owner->behaviour == GOAWAY_AFTER_ONE) {
@@ -656,7 +661,8 @@ static ss_client *new_client(const char *host, uint16_t port, uint32_t max_conne
 
 static ss_client_result call(ss_client *client, uint64_t timeout_ns) {
     ss_client_result result;
-    ss_client_export(client, SS_SIGNAL_TRACES, SS_ENCODING_IDENTITY, (const uint8_t *)"hello", 5, timeout_ns, &result);
+    ss_client_export(client, SS_SIGNAL_TRACES, SS_ENCODING_IDENTITY, (const uint8_t *)"hello", 5, timeout_ns, -1,
+                     &result);
     return result;
 }
 
@@ -754,6 +760,29 @@ static void test_close_ends_calls_in_flight_and_waiting(void) {
     }
     ss_client_free(client);
     server_stop(&backend);
+}
+
+/* The call is reset, and the connection goes on. */
+static void test_cancelled_calls(void) {
+    static const uint8_t message[] = "hello";
+    const uint64_t one = 1;
+    server backend;
+    server_start(&backend, SILENT_ONCE, NULL);
+    ss_client *client = new_client("127.0.0.1", backend.port, 1);
+    int cancel_fd = eventfd(0, EFD_CLOEXEC);
+    CHECK_EQUAL(sizeof one, write(cancel_fd, &one, sizeof one));
+    ss_client_result result;
+    ss_client_export(client, SS_SIGNAL_TRACES, SS_ENCODING_IDENTITY, message, 5, UINT64_MAX, cancel_fd, &result);
+    CHECK_EQUAL(SS_ERR_CANCELLED, result.transport_status);
+    CHECK(strcmp("cancelled", result.message) == 0);
+    result = call(client, 20 * (uint64_t)SECOND);
+    CHECK_EQUAL(SS_OK, result.transport_status);
+    CHECK_EQUAL(0, result.grpc_status);
+    ss_client_free(client);
+    server_stop(&backend);
+    CHECK(backend.has_reset);
+    CHECK_EQUAL(1, backend.n_connections);
+    close(cancel_fd);
 }
 
 static void test_threads_share_the_pool(void) {
@@ -986,6 +1015,7 @@ int main(void) {
     test_connections_are_reused_and_replaced();
     test_failures_are_told_apart();
     test_close_ends_calls_in_flight_and_waiting();
+    test_cancelled_calls();
     test_threads_share_the_pool();
     test_a_queue_is_sent_until_it_is_closed();
     test_a_failure_comes_back_with_its_request();

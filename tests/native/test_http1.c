@@ -219,7 +219,7 @@ static void test_every_cut(void) {
     EXPECT(&f, OK_PROTOBUF OK_PROTOBUF);
     CHECK_EQUAL(2, f.n_accepted);
     fixture_stop(&f);
-    CHECK_EQUAL(0, fake_held_bytes);
+    CHECK_EQUAL(0, f.held_bytes);
 }
 
 static void test_too_large_stops_the_read(void) {
@@ -241,7 +241,7 @@ static void test_too_large_stops_the_read(void) {
     CHECK(!f.is_open);
     CHECK_EQUAL(0, f.n_accepted);
     fixture_stop(&f);
-    CHECK_EQUAL(0, fake_held_bytes);
+    CHECK_EQUAL(0, f.held_bytes);
 }
 
 static void test_expect_continue(void) {
@@ -272,6 +272,12 @@ static void test_keep_alive(void) {
     feed(&f, "POST /v1/traces HTTP/1.0\r\nContent-Type: application/x-protobuf\r\nContent-Length: 0\r\n\r\n");
     EXPECT(&f, closing);
     CHECK(!f.is_open);
+    restart(&f);
+    feed(&f, "POST /v1/traces HTTP/1.0\r\nContent-Type: application/x-protobuf\r\nContent-Length: 0\r\n"
+             "Connection: keep-alive\r\n\r\n");
+    EXPECT(&f, "HTTP/1.1 200 OK\r\nContent-Type: application/x-protobuf\r\nConnection: keep-alive\r\n"
+               "Content-Length: 0\r\n\r\n");
+    CHECK(f.is_open);
     restart(&f); /* an offer to upgrade is passed over */
     feed(&f,
          POST("/v1/traces", PROTOBUF, "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: \r\n"));
@@ -279,6 +285,34 @@ static void test_keep_alive(void) {
     feed(&f, POST("/v1/traces", PROTOBUF, ""));
     EXPECT(&f, OK_PROTOBUF);
     CHECK(f.is_open);
+    feed(&f, "POST /v1/traces HTTP/2.0\r\nContent-Type: application/x-protobuf\r\nContent-Length: 0\r\n\r\n");
+    EXPECT(&f, "HTTP/1.1 505 HTTP Version Not Supported\r\nContent-Type: text/plain; charset=utf-8\r\n"
+               "Connection: close\r\nContent-Length: 60\r\n\r\n"
+               "505 HTTP Version Not Supported: unsupported protocol version");
+    CHECK(!f.is_open);
+    fixture_stop(&f);
+}
+
+/* What a client that takes us for its proxy asks for, cut anywhere. */
+static void test_whole_targets(void) {
+    static const char *const taken[] = {POST("http://localhost:4318/v1/traces", PROTOBUF, ""),
+                                        POST("HTTPS://a/v1/traces?b=//c", PROTOBUF, "")};
+    static const char *const unknown[] = {POST("http://a", PROTOBUF, ""), POST("http://a?/v1/traces", PROTOBUF, ""),
+                                          POST("http://a/b//v1/traces", PROTOBUF, "")};
+    fixture f;
+    fixture_start(&f, SS_TRANSPORT_HTTP);
+    for (size_t i = 0; i < sizeof taken / sizeof *taken; i++) {
+        for (size_t cut = 1; cut < strlen(taken[i]); cut++) {
+            fixture_feed(&f, taken[i], cut);
+            fixture_feed(&f, taken[i] + cut, strlen(taken[i]) - cut);
+            EXPECT(&f, OK_PROTOBUF);
+        }
+    }
+    for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++) {
+        feed(&f, unknown[i]);
+        EXPECT(&f, "HTTP/1.1 404 Not Found\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 19\r\n\r\n"
+                   "404 page not found\n");
+    }
     fixture_stop(&f);
 }
 
@@ -308,7 +342,7 @@ static void test_malformed(void) {
     }
     CHECK_EQUAL(0, f.n_accepted);
     fixture_stop(&f);
-    CHECK_EQUAL(0, fake_held_bytes);
+    CHECK_EQUAL(0, f.held_bytes);
 }
 
 static void test_header_limit(void) {
@@ -668,6 +702,7 @@ int main(void) {
     test_too_large_stops_the_read();
     test_expect_continue();
     test_keep_alive();
+    test_whole_targets();
     test_malformed();
     test_header_limit();
     test_timeouts();

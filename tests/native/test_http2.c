@@ -162,7 +162,7 @@ static client *client_new(void) {
 static void client_free(client *c) {
     nghttp2_session_del(c->session);
     fixture_stop(&c->server);
-    CHECK_EQUAL(0, fake_held_bytes);
+    CHECK_EQUAL(0, c->server.held_bytes);
     free(c);
 }
 
@@ -193,7 +193,7 @@ static nghttp2_nv nv(const char *name, const char *value) {
 }
 
 typedef struct options {
-    const char *path, *method, *content_type, *encoding;
+    const char *path, *method, *content_type, *encoding, *timeout;
     size_t piece;
     bool withholds_end;
     size_t filler; /* bytes of one more header */
@@ -208,7 +208,7 @@ static call *start_call(client *c, const options *o, const void *body, size_t le
                               nv(":path", o->path ? o->path : TRACES),
                               nv(":authority", "localhost"),
                               nv("te", "trailers"),
-                              nv("grpc-timeout", "10S")};
+                              nv("grpc-timeout", o->timeout ? o->timeout : "10S")};
     size_t n = 6;
     if (!o->content_type || o->content_type[0]) {
         headers[n++] = nv("content-type", o->content_type ? o->content_type : "application/grpc");
@@ -503,7 +503,7 @@ static void test_lying_length_costs_nothing(void) {
     call *k = start_call(c, &(options){.withholds_end = true, .piece = 50}, body, sizeof body);
     exchange(c);
     CHECK_EQUAL(-1, k->grpc_status);
-    CHECK_EQUAL(sizeof body, fake_held_bytes);
+    CHECK_EQUAL(sizeof body, fixture_held_bytes(&c->server));
     client_free(c);
 }
 
@@ -528,6 +528,124 @@ static void test_verdicts(void) {
     client_free(c);
 }
 
+/* ------------------------------------------------------------------ answers that come later */
+
+static void test_timeouts_are_read(void) {
+    static const struct {
+        const char *text;
+        uint64_t ns;
+    } cases[] = {{"1n", 1},
+                 {"99999999u", 99999999000},
+                 {"20m", 20000000},
+                 {"3S", 3000000000},
+                 {"2M", 120000000000},
+                 {"1H", 3600000000000},
+                 {"00000000S", 0},
+                 {"99999999H", UINT64_MAX}, /* more than there is */
+                 {"", UINT64_MAX},
+                 {"S", UINT64_MAX},
+                 {"1", UINT64_MAX},
+                 {"1s", UINT64_MAX},
+                 {"-1S", UINT64_MAX},
+                 {"1 S", UINT64_MAX},
+                 {"123456789S", UINT64_MAX}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        CHECK_EQUAL(cases[i].ns, ss_grpc_read_timeout((const uint8_t *)cases[i].text, strlen(cases[i].text)));
+    }
+}
+
+/* A call that is reset takes its request back, and its late answer goes nowhere; the next one is not affected. */
+static void test_reset_while_pending(void) {
+    client *c = client_new();
+    uint8_t *body = frame_message(0, "hello", 5);
+    c->server.verdict.is_pending = true;
+    call *gone = run_call(c, &(options){0}, body, 10), *patient = run_call(c, &(options){0}, body, 10);
+    CHECK_EQUAL(2, c->server.n_waiting);
+    nghttp2_submit_rst_stream(c->session, NGHTTP2_FLAG_NONE, 1, NGHTTP2_CANCEL);
+    exchange(c);
+    CHECK_EQUAL(1, c->server.n_cancelled);
+    fixture_answer(&c->server);
+    fixture_answer(&c->server);
+    exchange(c);
+    CHECK_EQUAL(-1, gone->grpc_status);
+    check_success(patient);
+    CHECK_EQUAL(1, c->server.n_cancelled);
+    run_call(c, &(options){0}, body, 10); /* is there when the connection goes */
+    CHECK_EQUAL(1, c->server.n_waiting);
+    fixture_disconnect(&c->server);
+    CHECK_EQUAL(2, c->server.n_cancelled);
+    fixture_connect(&c->server);
+    free(body);
+    client_free(c);
+}
+
+/* Whoever has said how long it waits is waited with for so long, whatever the order. */
+static void test_deadlines_while_pending(void) {
+    client *c = client_new();
+    uint8_t *body = frame_message(0, "hello", 5);
+    c->server.verdict.is_pending = true;
+    call *late = run_call(c, &(options){.timeout = "30S"}, body, 10);
+    uint64_t begun_ns = c->server.scratch.now_ns;
+    CHECK_EQUAL(begun_ns + 30ull * SECOND_NS, c->server.deadline_ns);
+    call *never = run_call(c, &(options){.timeout = "broken"}, body, 10);
+    CHECK_EQUAL(UINT64_MAX, c->server.deadline_ns);
+    call *early = run_call(c, &(options){.timeout = "500m"}, body, 10);
+    CHECK(c->server.connection->wake_ns >= begun_ns + SECOND_NS / 2);
+    CHECK(c->server.connection->wake_ns <= begun_ns + SECOND_NS / 2 + SECOND_NS / 50);
+    fixture_tick(&c->server, SECOND_NS / 2 - 1);
+    exchange(c);
+    CHECK(!early->is_closed);
+    fixture_tick(&c->server, SECOND_NS / 50);
+    exchange(c);
+    CHECK(early->is_closed && early->error_code == NGHTTP2_CANCEL && early->grpc_status == -1);
+    CHECK_EQUAL(1, c->server.n_cancelled);
+    CHECK(c->server.connection->wake_ns > begun_ns + 29ull * SECOND_NS);
+    fixture_tick(&c->server, 29ull * SECOND_NS);
+    exchange(c);
+    CHECK(!late->is_closed);
+    fixture_tick(&c->server, SECOND_NS);
+    exchange(c);
+    CHECK(late->is_closed && late->error_code == NGHTTP2_CANCEL);
+    CHECK_EQUAL(UINT64_MAX, c->server.connection->wake_ns);
+    while (c->server.n_waiting) {
+        fixture_answer(&c->server);
+    }
+    exchange(c);
+    check_success(never);
+    CHECK_EQUAL(2, c->server.n_cancelled);
+    free(body);
+    client_free(c);
+}
+
+/* Nothing is read from who brings too much before the last of its requests is answered, or gone. */
+static void test_too_fast_is_not_read(void) {
+    client *c = client_new();
+    uint8_t *body = frame_message(0, "hello", 5);
+    const bool *is_paused = &c->server.connection->is_paused;
+    c->server.verdict.is_pending = true;
+    run_call(c, &(options){0}, body, 10);
+    CHECK(!*is_paused);
+    c->server.verdict.is_too_fast = true;
+    call *first = run_call(c, &(options){0}, body, 10), *second = run_call(c, &(options){0}, body, 10);
+    CHECK(*is_paused);
+    fixture_answer(&c->server); /* one that was waited for otherwise */
+    CHECK(*is_paused);
+    fixture_answer(&c->server);
+    CHECK(*is_paused);
+    exchange(c);
+    check_success(first);
+    fixture_answer(&c->server);
+    CHECK(!*is_paused);
+    exchange(c);
+    check_success(second);
+    run_call(c, &(options){.timeout = "1S"}, body, 10);
+    CHECK(*is_paused);
+    fixture_tick(&c->server, 2ull * SECOND_NS);
+    CHECK(!*is_paused);
+    free(body);
+    client_free(c);
+}
+
 /* ------------------------------------------------------------------ connections */
 
 static void test_reset_mid_body(void) {
@@ -535,10 +653,10 @@ static void test_reset_mid_body(void) {
     uint8_t *body = frame_message(0, "0123456789", 10);
     call *k = start_call(c, &(options){.withholds_end = true, .piece = 4}, body, 9);
     exchange(c);
-    CHECK_EQUAL(9, fake_held_bytes);
+    CHECK_EQUAL(9, fixture_held_bytes(&c->server));
     nghttp2_submit_rst_stream(c->session, NGHTTP2_FLAG_NONE, 1, NGHTTP2_CANCEL);
     exchange(c);
-    CHECK_EQUAL(0, fake_held_bytes);
+    CHECK_EQUAL(0, fixture_held_bytes(&c->server));
     CHECK(k->is_closed);
     check_success(run_call(c, &(options){0}, body, 15));
     CHECK_EQUAL(1, c->server.n_accepted);
@@ -622,7 +740,7 @@ static void test_timeouts(void) {
     exchange(c);
     CHECK_FAILURE(k, 200, 4, "request was not complete within the read timeout");
     CHECK(c->server.is_open);
-    CHECK_EQUAL(0, fake_held_bytes);
+    CHECK_EQUAL(0, fixture_held_bytes(&c->server));
     free(body);
     client_free(c);
 }
@@ -890,7 +1008,7 @@ static raw *raw_new(void) {
 static void raw_free(raw *r) {
     ss_buffer_free(&r->input);
     fixture_stop(&r->server);
-    CHECK_EQUAL(0, fake_held_bytes);
+    CHECK_EQUAL(0, r->server.held_bytes);
     free(r);
 }
 
@@ -1166,6 +1284,10 @@ int main(void) {
     test_sizes();
     test_lying_length_costs_nothing();
     test_verdicts();
+    test_timeouts_are_read();
+    test_reset_while_pending();
+    test_deadlines_while_pending();
+    test_too_fast_is_not_read();
     test_reset_mid_body();
     test_response_waits_for_the_window();
     test_drain();

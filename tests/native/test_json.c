@@ -159,13 +159,20 @@ static void test_bad_input_is_refused(void) {
         const char *reason;
     } cases[] = {
         {"", 0, "empty body"},
-        {" ", 1, "expected an object"},
+        {" ", 1, "body ends early, before an object"},
         {"null", 0, "expected an object"},
         {"[]", 0, "expected an object"},
         {"\xef\xbb\xbf{}", 0, "expected an object"},
         {"{}{}", 2, "unexpected text behind the request"},
         {"{} \n x", 5, "unexpected text behind the request"},
-        {"{", 1, "expected a string"},
+        {"{", 1, "body ends early, before a string"},
+        {"{\"a\"", 4, "body ends early, behind a key"},
+        {"{\"a\":", 5, "body ends early, in a value"},
+        {"{\"a\":tru", 8, "body ends early, in a value"},
+        {"{\"a\":-1.", 8, "body ends early, in a value"},
+        {"{\"a\":1", 6, "body ends early, in an object"},
+        {"{\"a\":[1", 7, "body ends early, in an array"},
+        {"{\"a\":[", 6, "body ends early, in a value"},
         {"{,}", 1, "expected a string"},
         {"{\"a\":1,}", 7, "expected a string"},
         {"{\"a\" 1}", 5, "expected ':'"},
@@ -180,9 +187,9 @@ static void test_bad_input_is_refused(void) {
         {"{\"a\":1e}", 5, "expected a value"},
         {"{\"a\":'b'}", 5, "expected a value"},
         {"{\"a\":NaN}", 5, "expected a value"},
-        {"{\"a\":\"b", 5, "string without an end"},
-        {"{\"a\":\"b\\", 5, "string without an end"},
-        {"{\"a\":\"b\\\"", 5, "string without an end"},
+        {"{\"a\":\"b", 5, "body ends early, in the string that begins"},
+        {"{\"a\":\"b\\", 5, "body ends early, in the string that begins"},
+        {"{\"a\":\"b\\\"", 5, "body ends early, in the string that begins"},
         {"{\"a\":\"b\n\"}", 7, "control character in a string"},
         {"{\"a\":\"\\x\"}", 6, "unknown escape in a string"},
         {"{\"a\":\"\\u12g4\"}", 6, "\\u must be followed by 4 hex digits"},
@@ -194,6 +201,10 @@ static void test_bad_input_is_refused(void) {
         {"{\"a\":\"\xf4\x90\x80\x80\"}", 6, "string is not valid UTF-8"},
         {"{\"resourceSpans\":{}}", 17, "expected an array"},
         {"{\"resourceSpans\":[1]}", 18, "expected an object"},
+        {"{\"resourceSpans\": ", 18, "body ends early, before an array"},
+        {"{\"resourceSpans\":[", 18, "body ends early, before an object"},
+        {"{\"resourceSpans\":[{}", 20, "body ends early, in an array"},
+        {SPAN_BEGIN "\"kind\":1e+", SPAN_OFFSET + 10, "body ends early, in a number"},
         {SPAN("\"name\":5"), SPAN_OFFSET + 7, "expected a string"},
         {SPAN("\"status\":\"ok\""), SPAN_OFFSET + 9, "expected an object"},
         {SPAN("\"kind\":\"SERVER\""), SPAN_OFFSET + 7, "expected a number or a name of this enum"},
@@ -267,6 +278,7 @@ static void test_every_truncation_is_refused(void) {
         ss_buffer out = {0};
         char *prefix = strndup(golden, length);
         CHECK_EQUAL(SS_ERR_MALFORMED, to_otlp(SS_SIGNAL_TRACES, prefix, &out, &error));
+        CHECK_CASE(length == 0 || strstr(error.reason, "body ends early") == error.reason, prefix);
         CHECK(error.offset <= length && out.length == 0);
         free(prefix);
         ss_buffer_free(&out);

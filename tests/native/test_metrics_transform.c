@@ -8,51 +8,15 @@
 #include "ops/op.h"
 #include "otlp_fields.h"
 #include "spansieve.h"
+#include "wire.h"
 
 /* ---------------------------------------------------------------- making requests */
-
-static void put(ss_buffer *out, const void *data, size_t length) {
-    CHECK(ss_buffer_append(out, data, length) == SS_OK);
-}
-
-static void put_varint(ss_buffer *out, uint64_t value) {
-    uint8_t bytes[SS_VARINT_MAX];
-    put(out, bytes, (size_t)(ss_write_varint(bytes, value) - bytes));
-}
-
-static void put_bytes(ss_buffer *out, uint32_t field, const void *data, size_t length) {
-    put_varint(out, field << 3 | SS_WIRE_BYTES);
-    put_varint(out, length);
-    put(out, data, length);
-}
-
-/* Moves message into out as a field, and empties it. */
-static void put_message(ss_buffer *out, uint32_t field, ss_buffer *message) {
-    put_bytes(out, field, message->data, message->length);
-    message->length = 0;
-}
-
-static void put_fixed64(ss_buffer *out, uint32_t field, uint64_t value) {
-    put_varint(out, field << 3 | SS_WIRE_FIXED64);
-    put(out, &value, 8);
-}
-
-static void put_label(ss_buffer *point, uint32_t field, const char *key, const char *text) {
-    ss_buffer value = {0};
-    ss_buffer pair = {0};
-    put_bytes(&value, SS_ANY_VALUE_STRING_VALUE, text, strlen(text));
-    put_bytes(&pair, SS_KEY_VALUE_KEY, key, strlen(key));
-    put_message(&pair, SS_KEY_VALUE_VALUE, &value);
-    put_message(point, field, &pair);
-    ss_buffer_free(&value);
-    ss_buffer_free(&pair);
-}
 
 static void put_number(ss_buffer *sum, const char *user, int64_t value) {
     ss_buffer point = {0};
     put_fixed64(&point, SS_NUMBER_DATA_POINT_TIME_UNIX_NANO, 9);
     put_fixed64(&point, SS_NUMBER_DATA_POINT_AS_INT, (uint64_t)value);
-    put_label(&point, SS_NUMBER_DATA_POINT_ATTRIBUTES, "user", user);
+    put_attribute(&point, SS_NUMBER_DATA_POINT_ATTRIBUTES, "user", user);
     put_message(sum, SS_SUM_DATA_POINTS, &point);
     ss_buffer_free(&point);
 }
@@ -138,7 +102,7 @@ static void put_histogram(ss_buffer *data, const char *user, size_t n_buckets, i
     ss_buffer counts = {0};
     put_fixed64(&point, SS_HISTOGRAM_DATA_POINT_TIME_UNIX_NANO, 9);
     put_fixed64(&point, SS_HISTOGRAM_DATA_POINT_COUNT, n_buckets);
-    put_label(&point, SS_HISTOGRAM_DATA_POINT_ATTRIBUTES, "user", user);
+    put_attribute(&point, SS_HISTOGRAM_DATA_POINT_ATTRIBUTES, "user", user);
     for (uint64_t i = 0, one = 1; i < n_buckets; i++) {
         if (form == 0) {
             put(&counts, &one, 8);
@@ -203,9 +167,13 @@ static void test_bad_pattern_is_an_error_with_its_place(void) {
     CHECK_EQUAL(SS_ERR_ARGUMENT, error.code);
     CHECK_EQUAL(3, error.offset);
     char message[64];
-    CHECK(!ss_metrics_transform_check_pattern("ab(", message, sizeof message));
+    uint32_t n_groups, n_named;
+    CHECK(!ss_pattern_check("ab(", 3, &n_groups, &n_named, message, sizeof message));
     CHECK(strstr(message, "at byte 3") != NULL);
-    CHECK(ss_metrics_transform_check_pattern("^a.*(?P<name>b)$", message, sizeof message));
+    const char pattern[] = "^(a).*(?P<name>b)$";
+    CHECK(ss_pattern_check(pattern, sizeof pattern - 1, &n_groups, &n_named, message, sizeof message));
+    CHECK_EQUAL(2, n_groups);
+    CHECK_EQUAL(1, n_named);
 }
 
 typedef struct job {

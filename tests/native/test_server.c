@@ -1,6 +1,5 @@
 /* The server on real sockets: threads, limits of connections, slow peers, admin replies, shutdown. */
 #include "check.h"
-#include "fake_runtime.h"
 #include "plan/promise.h"
 
 #include <arpa/inet.h>
@@ -21,24 +20,42 @@
 static const uint64_t second_ns = 1000000000;
 enum { PATIENCE_MS = 10000 };
 
-enum { SLIPS_MAX = 4 };
+enum { WAITING_MAX = 4 };
 
 typedef struct receiver {
     uint64_t n_accepted; /* atomic */
     uint64_t n_bytes;
-    bool answers_later; /* the answers to the first SLIPS_MAX requests */
-    void (*send)(void *slip, const ss_verdict *verdict);
-    void *slips[SLIPS_MAX];
+    ss_receiver *counter; /* NULL: answers come at once; else those to the first WAITING_MAX requests come later */
+    ss_pledge pledges[WAITING_MAX];
+    uint64_t n_cancelled; /* atomic: requests whose clients have gone */
 } receiver;
+
+static receiver *cancelling; /* that of the test that runs */
+
+/* Too late: the answer is told nevertheless. */
+static bool withdraw(ss_pledge *pledge) {
+    (void)pledge;
+    __atomic_fetch_add(&cancelling->n_cancelled, 1, __ATOMIC_RELEASE);
+    return false;
+}
+
+static bool await(receiver *r, const ss_request *request) {
+    ss_promise_slot slot = {.route = request->route};
+    ss_pledge *pledge = &r->pledges[r->n_accepted];
+    pledge->withdraw = withdraw;
+    if (!ss_promise_join(&slot, pledge)) {
+        return false;
+    }
+    ss_promise_seal(slot.promise, &(ss_outcome){.receiver = r->counter}, &(ss_verdict){0});
+    return true;
+}
 
 static void accept_request(void *context, ss_worker *worker, const ss_request *request, ss_verdict *verdict) {
     (void)worker;
     receiver *r = context;
     __atomic_fetch_add(&r->n_bytes, request->length, __ATOMIC_RELAXED);
-    if (r->answers_later) {
-        r->send = request->route->send;
-        r->slips[r->n_accepted] = request->route->open(request->route);
-        verdict->is_pending = true;
+    if (r->counter) {
+        verdict->is_pending = await(r, request);
     }
     __atomic_fetch_add(&r->n_accepted, 1, __ATOMIC_RELEASE);
 }
@@ -102,6 +119,7 @@ static bool hears_end(int fd) {
 }
 
 typedef struct setup {
+    ss_runtime *runtime;
     receiver receiver;
     int fds[3];
     uint16_t grpc_port, http_port, admin_port;
@@ -110,7 +128,7 @@ typedef struct setup {
 } setup;
 
 static void prepare(setup *s, uint32_t n_event_loops) {
-    *s = (setup){0};
+    *s = (setup){.runtime = ss_runtime_new()};
     s->fds[0] = listen_local(&s->grpc_port);
     s->fds[1] = listen_local(&s->http_port);
     s->fds[2] = listen_local(&s->admin_port);
@@ -129,7 +147,7 @@ static void prepare(setup *s, uint32_t n_event_loops) {
 
 static ss_server *start(setup *s) {
     ss_error error = {0};
-    ss_server *server = ss_server_new(NULL, &s->config, &error);
+    ss_server *server = ss_server_new(s->runtime, &s->config, &error);
     CHECK(server != NULL);
     return server;
 }
@@ -139,7 +157,8 @@ static void finish(setup *s, ss_server *server) {
     for (int i = 0; i < 3; i++) {
         close(s->fds[i]);
     }
-    CHECK_EQUAL(0, __atomic_load_n(&fake_held_bytes, __ATOMIC_RELAXED));
+    CHECK_EQUAL(0, ss_runtime_in_flight_bytes(s->runtime));
+    ss_runtime_free(s->runtime);
 }
 
 static ss_server_stats stats_of(const ss_server *server) {
@@ -428,40 +447,82 @@ static void test_shutdown_ends_at_its_deadline(void) {
     finish(&s, server);
 }
 
-static void wait_for_requests(receiver *r, uint64_t n) {
-    for (int i = 0; i < PATIENCE_MS && __atomic_load_n(&r->n_accepted, __ATOMIC_ACQUIRE) < n; i++) {
+static void wait_for(const uint64_t *counter, uint64_t n) {
+    for (int i = 0; i < PATIENCE_MS && __atomic_load_n(counter, __ATOMIC_ACQUIRE) < n; i++) {
         poll(NULL, 0, 1);
     }
-    CHECK_EQUAL(n, __atomic_load_n(&r->n_accepted, __ATOMIC_ACQUIRE));
+    CHECK_EQUAL(n, __atomic_load_n(counter, __ATOMIC_ACQUIRE));
+}
+
+static void prepare_to_wait(setup *s) {
+    prepare(s, 1);
+    s->receiver.counter = ss_receiver_new(NULL, SS_INVALID_REJECT_ITEM);
+    cancelling = &s->receiver;
+}
+
+static void finish_waiting(setup *s, ss_server *server) {
+    finish(s, server);
+    ss_receiver_free(s->receiver.counter);
 }
 
 /* An answer goes to who asked: in the order of the requests, to nobody where the client or the server has gone. */
 static void test_answers_that_come_later(void) {
     const ss_verdict good = {0};
     setup s;
-    prepare(&s, 1);
-    s.receiver.answers_later = true;
+    prepare_to_wait(&s);
+    receiver *r = &s.receiver;
     ss_server *server = start(&s);
     int gone = dial(s.http_port);
     say(gone, REQUEST);
-    wait_for_requests(&s.receiver, 1);
-    /* A reset, since an end of input alone is looked at only after the answer. */
-    CHECK_EQUAL(0, setsockopt(gone, SOL_SOCKET, SO_LINGER, &(struct linger){1, 0}, sizeof(struct linger)));
+    wait_for(&r->n_accepted, 1);
     close(gone);
+    wait_for(&r->n_cancelled, 1);
     int patient = dial(s.http_port);
     say(patient, REQUEST REQUEST);
-    wait_for_requests(&s.receiver, 2);
-    s.receiver.send(s.receiver.slips[0], &good);
+    wait_for(&r->n_accepted, 2);
+    ss_promise_tell(&r->pledges[0], &good);
     CHECK(!readable(patient, 50)); /* the answer was another's */
-    CHECK_EQUAL(2, __atomic_load_n(&s.receiver.n_accepted, __ATOMIC_ACQUIRE));
-    s.receiver.send(s.receiver.slips[1], &good);
+    CHECK_EQUAL(2, __atomic_load_n(&r->n_accepted, __ATOMIC_ACQUIRE));
+    ss_promise_tell(&r->pledges[1], &good);
     CHECK(hears(patient, ANSWER));
-    wait_for_requests(&s.receiver, 3);
+    wait_for(&r->n_accepted, 3);
+    CHECK_EQUAL(1, __atomic_load_n(&r->n_cancelled, __ATOMIC_ACQUIRE));
     CHECK_EQUAL(SS_ERR_TIMEOUT, ss_server_shutdown(server, second_ns / 10));
+    CHECK_EQUAL(2, __atomic_load_n(&r->n_cancelled, __ATOMIC_ACQUIRE));
     CHECK(hears_end(patient));
     close(patient);
-    finish(&s, server);
-    s.receiver.send(s.receiver.slips[2], &good);
+    ss_promise_tell(&r->pledges[2], &good); /* to nobody: its loop has ended */
+    finish_waiting(&s, server);
+}
+
+/* Who goes while a request waits is noticed at once: a reset, an end, half of one, which is still told the outcome. */
+static void test_clients_that_go(void) {
+    static const ss_verdict late = {.code = SS_CODE_CANCELLED};
+    setup s;
+    prepare_to_wait(&s);
+    receiver *r = &s.receiver;
+    ss_server *server = start(&s);
+    int fds[3];
+    for (int i = 0; i < 3; i++) {
+        fds[i] = dial(s.http_port);
+        say(fds[i], REQUEST);
+        wait_for(&r->n_accepted, (uint64_t)i + 1);
+    }
+    CHECK_EQUAL(0, setsockopt(fds[0], SOL_SOCKET, SO_LINGER, &(struct linger){1, 0}, sizeof(struct linger)));
+    close(fds[0]);
+    wait_for(&r->n_cancelled, 1);
+    close(fds[1]);
+    wait_for(&r->n_cancelled, 2);
+    shutdown(fds[2], SHUT_WR);
+    wait_for(&r->n_cancelled, 3);
+    for (int i = 0; i < 3; i++) {
+        ss_promise_tell(&r->pledges[i], &late);
+    }
+    CHECK(hears(fds[2], "HTTP/1.1 503 "));
+    CHECK(hears_end(fds[2]));
+    CHECK_EQUAL(3, __atomic_load_n(&r->n_cancelled, __ATOMIC_ACQUIRE));
+    close(fds[2]);
+    finish_waiting(&s, server);
 }
 
 /* A reload: the next server listens on the same socket before the old one goes, and no connection is refused. */
@@ -518,20 +579,20 @@ static void test_arguments(void) {
     ss_error error = {0};
     ss_server_config config = s.config;
     config.n_listeners = 0;
-    CHECK(ss_server_new(NULL, &config, &error) == NULL);
+    CHECK(ss_server_new(s.runtime, &config, &error) == NULL);
     CHECK_EQUAL(SS_ERR_ARGUMENT, error.code);
     config = s.config;
     config.accept = NULL;
-    CHECK(ss_server_new(NULL, &config, &error) == NULL);
+    CHECK(ss_server_new(s.runtime, &config, &error) == NULL);
     s.listeners[0].fd = -1;
-    CHECK(ss_server_new(NULL, &s.config, &error) == NULL);
+    CHECK(ss_server_new(s.runtime, &s.config, &error) == NULL);
     CHECK_EQUAL(SS_ERR_ARGUMENT, error.code);
     s.listeners[0].fd = s.fds[0];
     s.listeners[0].is_admin = true;
-    CHECK(ss_server_new(NULL, &s.config, &error) == NULL);
+    CHECK(ss_server_new(s.runtime, &s.config, &error) == NULL);
     s.listeners[0].is_admin = false;
     s.config.n_event_loops = 257;
-    CHECK(ss_server_new(NULL, &s.config, &error) == NULL);
+    CHECK(ss_server_new(s.runtime, &s.config, &error) == NULL);
     s.config.n_event_loops = 0;
     s.config.n_listeners = 2;
     ss_server *server = start(&s);
@@ -552,6 +613,7 @@ int main(void) {
     test_shutdown_finishes_what_is_in_flight();
     test_shutdown_ends_at_its_deadline();
     test_answers_that_come_later();
+    test_clients_that_go();
     test_two_servers_on_one_socket();
     test_grpc_over_a_unix_socket();
     test_arguments();

@@ -20,7 +20,7 @@ static void check_kinds(const char *kinds, const char *text) {
     for (size_t i = 0; i < sizeof found - 1; i++) {
         if (ss_yaml_next(yaml, &event, &error) != SS_OK) {
             CHECK_EQUAL(SS_ERR_MALFORMED, error.code);
-            CHECK(error.reason != NULL && event.line > 0);
+            CHECK(error.reason != NULL && (event.line > 0) == (event.begin > 0));
             found[i] = '!';
             break;
         }
@@ -72,6 +72,7 @@ static void test_a_fault_has_reason_line_and_offset(void) {
     CHECK_EQUAL(SS_ERR_MALFORMED, error.code);
     CHECK(strcmp(error.reason, "did not find expected ',' or ']'") == 0);
     CHECK_EQUAL(3, event.line);
+    CHECK_EQUAL(2, event.begin);
     CHECK_EQUAL(11, error.offset);
     ss_yaml_free(yaml);
 }

@@ -2,7 +2,6 @@
 #ifndef SS_TRANSPORT_FIXTURE_H
 #define SS_TRANSPORT_FIXTURE_H
 
-#include "fake_runtime.h"
 #include "net/connection.h"
 #include "net/cors.h"
 
@@ -28,10 +27,64 @@ typedef struct fixture {
     ss_verdict verdict;
     bool lacks_signal[SS_N_SIGNALS];
 
-    /* With verdict.is_pending: the streams that wait, oldest first. */
-    int32_t waiting[FIXTURE_WAITING_MAX];
+    /* With verdict.is_pending: what waits, oldest first. */
+    struct fixture_call *waiting[FIXTURE_WAITING_MAX];
     size_t n_waiting;
+    int n_cancelled;      /* whose client has gone before their answer */
+    uint64_t deadline_ns; /* of the last request */
+    uint64_t held_bytes;  /* at the end: of requests, more than 0 are a leak */
+    ss_receiver *counter; /* of outcomes */
 } fixture;
+
+/* A request that waits for its answer. */
+typedef struct fixture_call {
+    ss_reply reply; /* first: the slip */
+    ss_pledge pledge;
+    fixture *fixture;
+} fixture_call;
+
+/* Too late, always, so that the answer comes nevertheless. */
+static inline bool fixture_withdraw(ss_pledge *pledge) {
+    fixture_call *call = (fixture_call *)((char *)pledge - offsetof(fixture_call, pledge));
+    call->fixture->n_cancelled++;
+    return false;
+}
+
+static inline void *fixture_open(ss_reply_route *route, ss_promise *promise) {
+    fixture *f = route->context;
+    f->waiting[f->n_waiting]->reply.promise = promise;
+    return f->waiting[f->n_waiting];
+}
+
+/* What the loop does. */
+static inline void fixture_send(void *slip, const ss_verdict *verdict) {
+    fixture_call *call = slip;
+    fixture *f = call->fixture;
+    ss_connection *connection = ss_reply_take(&call->reply);
+    if (connection && f->is_open) {
+        f->is_open = connection->protocol->answer(connection, call->reply.stream, verdict) &&
+                     connection->protocol->produce(connection);
+    }
+    ss_promise_release(call->reply.promise);
+}
+
+/* Take the request, as a queue would: its answer is given by fixture_answer. */
+static inline bool fixture_await(fixture *f, const ss_request *request) {
+    fixture_call *call = calloc(1, sizeof *call);
+    ss_promise_slot slot = {.route = request->route};
+    const ss_outcome outcome = {.receiver = f->counter};
+    const ss_verdict taken = {0};
+    *call = (fixture_call){.pledge.withdraw = fixture_withdraw, .fixture = f};
+    f->waiting[f->n_waiting] = call;
+    if (!ss_promise_join(&slot, &call->pledge)) {
+        free(call);
+        return false;
+    }
+    ss_promise_seal(slot.promise, &outcome, &taken);
+    f->n_waiting++;
+    f->deadline_ns = request->route->deadline_ns;
+    return true;
+}
 
 static inline void fixture_accept(void *receiver, ss_worker *worker, const ss_request *request, ss_verdict *verdict) {
     (void)worker;
@@ -47,24 +100,16 @@ static inline void fixture_accept(void *receiver, ss_worker *worker, const ss_re
     (void)ss_buffer_append(&f->metadata, request->metadata, request->metadata_length);
     *verdict = f->verdict;
     verdict->is_pending = verdict->is_pending && request->route && f->n_waiting < FIXTURE_WAITING_MAX;
-    if (verdict->is_pending) {
-        f->waiting[f->n_waiting++] = request->route->stream_id;
-    }
+    verdict->is_pending = verdict->is_pending && fixture_await(f, request);
 }
 
-static inline void *fixture_open(const ss_reply_route *route) {
-    return route->postbox;
-}
-
-/* Answer the oldest stream that waits, as the loop would; it may be gone. */
+/* Answer the oldest request that waits; its client may be gone. */
 static inline void fixture_answer(fixture *f) {
-    int32_t stream_id = f->waiting[0];
+    fixture_call *call = f->waiting[0];
     const ss_verdict verdict = {.code = f->verdict.code, .rejected_items = f->verdict.rejected_items};
-    memmove(f->waiting, f->waiting + 1, --f->n_waiting * sizeof *f->waiting);
-    if (f->is_open) {
-        f->is_open = f->connection->protocol->answer(f->connection, stream_id, &verdict) &&
-                     f->connection->protocol->produce(f->connection);
-    }
+    memmove(f->waiting, f->waiting + 1, --f->n_waiting * sizeof(fixture_call *));
+    ss_promise_tell(&call->pledge, &verdict);
+    free(call);
 }
 
 static inline bool fixture_has_signal(const void *receiver, ss_signal signal) {
@@ -85,7 +130,8 @@ static inline void fixture_disconnect(fixture *f) {
 
 static inline void fixture_start(fixture *f, ss_transport transport) {
     *f = (fixture){0};
-    f->service = (ss_service){.accept = fixture_accept, .has_signal = fixture_has_signal, .receiver = f};
+    f->service = (ss_service){
+        .runtime = ss_runtime_new(), .accept = fixture_accept, .has_signal = fixture_has_signal, .receiver = f};
     ss_admin_init(&f->service.admin);
     f->listener.config = (ss_listener_config){.transport = transport,
                                               .max_message_bytes = 100000,
@@ -95,12 +141,23 @@ static inline void fixture_start(fixture *f, ss_transport transport) {
                                               .paths = {"/v1/traces", "/v1/metrics", "/v1/logs"}};
     (void)ss_scratch_init(&f->scratch, &f->service, 0);
     f->scratch.now_ns = 1000000000;
-    f->scratch.route.open = fixture_open;
+    f->scratch.route = (ss_reply_route){.open = fixture_open, .send = fixture_send, .context = f};
+    f->counter = ss_receiver_new(NULL, SS_INVALID_REJECT_ITEM);
     fixture_connect(f);
+}
+
+static inline uint64_t fixture_held_bytes(const fixture *f) {
+    return ss_runtime_in_flight_bytes(f->service.runtime);
 }
 
 static inline void fixture_stop(fixture *f) {
     fixture_disconnect(f);
+    while (f->n_waiting) {
+        fixture_answer(f);
+    }
+    ss_receiver_free(f->counter);
+    f->held_bytes = fixture_held_bytes(f);
+    ss_runtime_free(f->service.runtime);
     ss_scratch_release(&f->scratch);
     ss_buffer_free(&f->message);
     ss_buffer_free(&f->metadata);

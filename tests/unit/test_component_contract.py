@@ -32,6 +32,8 @@ from collector.telemetry.logs import Log
 REQUIRED: Mapping[str, Mapping[str, Any]] = {
     "receivers.otlp": {"protocols": {"grpc": None, "http": None}},
     "processors.memory_limiter": {"check_interval": "1s", "limit_mib": 4096},
+    "processors.attributes": {"actions": [{"key": "user.id", "action": "delete"}]},
+    "processors.resource": {"attributes": [{"key": "host.name", "action": "hash"}]},
     "exporters.file": {"path": "{folder}/out"},
     "exporters.otlp_grpc": {"endpoint": "127.0.0.1:1", "tls": {"insecure": True}},
     "exporters.otlp_http": {"endpoint": "http://127.0.0.1:1"},

@@ -273,8 +273,19 @@ class TestOpenLoop:
         assert sent["requests"] <= 24
         assert sent["requests"] - 2 <= sent["late"] <= sent["requests"]
         assert 100_000 * 0.99 <= sent["service_us"]["min"]
+        # For a stream the load generator waits, that is not its own being late.
+        assert sent["overslept"] < sent["requests"] / 2
         assert sent["latency_us"]["p50"] > 2 * sent["service_us"]["p50"]
         assert sent["latency_us"]["max"] > 500_000
+
+    def test_polling_keeps_the_rate_and_a_share_of_the_core(self, bodies: Path) -> None:
+        """What it polls away is told apart from what it needs, and others on its core have their turn."""
+        with Sink() as sink:
+            sent = load(sink.grpc, bodies, "--poll", rate=7_000, duration=1)
+        assert 1_000 == sent["requests"] + sent["unsent"]
+        assert sent["requests"] == sent["ok"] >= 800
+        assert 0 < sent["polled_seconds"] <= 0.45 * sent["seconds"]
+        assert sent["polled_seconds"] <= sent["cpu_seconds"]
 
     def test_closed_loop_hides_the_same_wait(self, bodies: Path) -> None:
         """Without a rate, only the answer's own time is seen: that is what the correction is for."""
@@ -283,7 +294,7 @@ class TestOpenLoop:
             sink.report()
             sent = load(sink.grpc, bodies, connections=2, duration=0.5)
         assert sent["latency_us"] == sent["service_us"]
-        assert 0 == sent["late"] == sent["unsent"]
+        assert 0 == sent["late"] == sent["overslept"] == sent["unsent"] == sent["polled_seconds"]
 
 
 class TestFailures:

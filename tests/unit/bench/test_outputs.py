@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+import dataclasses
 import struct
 from pathlib import Path
 
 import pytest
 
-from bench import readme, scenarios
+from bench import readme, scenarios, suite
 from bench.__main__ import main
+from bench.figures import Figure, Profile, Run
 from tests.unit.bench import runs
 
 ALL = scenarios.load_all()
@@ -35,8 +37,9 @@ def test_pictures_need_no_figure_that_is_not_there(tmp_path: Path) -> None:
 
 
 def test_releases_are_drawn_over_time(tmp_path: Path) -> None:
-    """A line for each ratio and count, with one release or several."""
+    """A line for each ratio and count; of a single release there is nothing to be drawn."""
     plots = pytest.importorskip("bench.plots")
+    assert [] == plots.draw_history({"0.1.0": runs.full()}, tmp_path)
     plots.draw_history({"0.1.0": runs.full(), "0.2.0": runs.full()}, tmp_path)
     assert b"0.2.0" in (tmp_path / "history.svg").read_bytes()
 
@@ -75,6 +78,80 @@ def test_a_wrong_result_fails_the_command(tmp_path: Path, capsys: pytest.Capture
     runs.run(runs.figure("cpu", [0.1], items=1, flags=("not correct: 3 of 9 items are lost",))).write(path)
     assert 1 == main(["--from", str(path), "--out", str(tmp_path)])
     assert "spansieve is wrong: sidecar: not correct: 3 of 9 items are lost" in capsys.readouterr().err
+
+
+def test_profiles_go_where_the_run_goes(tmp_path: Path) -> None:
+    """Into the folder of the output, named in the summary; the file itself keeps what each says."""
+    figure = runs.figure("idle_rss", [20.0])
+    profile = Profile(
+        of=figure.label, file="sidecar_memory.txt", how="by mapping", top=("9 MB heap", "5 MB x")
+    )
+    (tmp_path / "profiles").mkdir()
+    (tmp_path / "profiles" / profile.file).write_text("all of it")
+    dataclasses.replace(runs.run(figure), profiles=(profile,)).write(tmp_path / "run.json")
+    out = tmp_path / "out"
+    assert 0 == main(["--from", str(tmp_path / "run.json"), "--out", str(out)])
+    assert "all of it" == (out / "profiles" / profile.file).read_text()
+    summary = (out / "summary.md").read_text(encoding="utf-8")
+    row = "| idle RSS, sidecar | 20 MB | 16, by 1.250 x | 9 MB heap; 5 MB x |"
+    assert f"{row} [sidecar_memory.txt](profiles/sidecar_memory.txt) |" in summary
+    assert (profile,) == Run.read(out / "results.json").profiles
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("{", "cannot be read"),
+        ("[]", "cannot be read"),
+        ('{"format": 1, "figures": [{"kind": "cpu", "values": []}]}', "cannot be read"),
+        ('{"format": 1, "figures": [{"kind": "cpu", "values": [NaN]}]}', "NaN is no number"),
+        ('{"format": 7}', "expected a run of format 1"),
+    ],
+)
+def test_a_damaged_baseline_is_refused_before_anything_is_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str, words: str
+) -> None:
+    """Not after a quarter of an hour, and with the file's name."""
+    path = tmp_path / "baseline.json"
+    path.write_text(content)
+    assert 1 == main(["--compare", str(path), "--out", str(tmp_path / "out")])
+    said = capsys.readouterr().err
+    assert words in said
+    assert "baseline.json" in said
+
+
+def test_a_folder_that_cannot_be_written_is_refused_before_anything_is_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Here there is a file where its parent should be."""
+    (tmp_path / "file").write_text("")
+    assert 1 == main(["kernel", "--out", str(tmp_path / "file" / "out")])
+    assert "nothing can be written to" in capsys.readouterr().err
+
+
+def test_a_run_that_fails_keeps_what_was_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A part that fails and an interrupt leave the parts before; the exit code says so."""
+
+    def fail() -> list[Figure]:
+        raise RuntimeError("the sink has ended")
+
+    def interrupt() -> list[Figure]:
+        raise KeyboardInterrupt
+
+    parts = [
+        suite.Part("one", 1, lambda: [runs.figure("idle_rss", [10.0])]),
+        suite.Part("two", 1, fail),
+        suite.Part("three", 1, interrupt),
+        suite.Part("four", 1, lambda: [runs.figure("start", [10.0])]),
+    ]
+    monkeypatch.setattr(suite, "plan", lambda _choice, _place: parts)
+    assert 1 == main(["--out", str(tmp_path)])
+    said = capsys.readouterr().err
+    assert "two failed: the sink has ended" in said
+    assert "interrupted: three, four not measured" in said
+    assert ["idle_rss"] == [figure.kind for figure in Run.read(tmp_path / "results.json").figures]
 
 
 def test_an_unknown_name_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

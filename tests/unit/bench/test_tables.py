@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from bench import scenarios, tables, targets
+from bench.figures import Profile
 from tests.unit.bench import runs
 
 ALL = scenarios.load_all()
@@ -65,6 +68,28 @@ def test_every_target_is_of_a_figure_that_can_be_measured() -> None:
             assert target["items"] in {case.items for case in scenario.cases}
         if "system" in target:
             assert target["system"] in ALL[target["scenario"]].systems
+
+
+def test_a_missed_target_says_by_how_much_and_what_it_goes_into() -> None:
+    """The farthest one first; shares of a CPU time in microseconds too; what has no profile says so."""
+    speed = runs.figure("throughput", [500_000.0], items=512, streams=1, connections=4)
+    memory = runs.figure("idle_rss", [17.6])
+    profile = Profile(of=speed.label, file="f.txt", how="perf", top=("40% kernel: sendto", "20% libzstd"))
+    run = dataclasses.replace(runs.run(memory, speed), profiles=(profile,))
+    first, second = targets.missed_table(run, "profiles/").rows
+    assert ("500,000 items/CPU-s", "3,500,000, by 7.000 x") == first[1:3]
+    assert ("40% kernel: sendto (0.8 us); 20% libzstd (0.4 us)", "[f.txt](profiles/f.txt)") == first[3:]
+    assert ("idle RSS, sidecar", "17.6 MB", "16, by 1.100 x", "no profile was taken", "-") == second
+
+
+def test_targets_of_other_bodies_are_not_mixed_up() -> None:
+    """Without bodies, a target is of the usual ones, and of four connections with one stream."""
+    case = {"items": 512, "streams": 1, "connections": 4}
+    other = runs.figure("throughput", [9e6], bodies="astronomy", **case)
+    wider = runs.figure("throughput", [9e6], **{**case, "streams": 10})
+    usual = runs.figure("throughput", [1e6], **case)
+    found = {target.figure for target in targets.measured(runs.run(other, wider, usual))}
+    assert {other, usual} == found
 
 
 def test_targets_are_shown_where_they_were_measured() -> None:

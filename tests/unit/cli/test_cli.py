@@ -109,6 +109,18 @@ class TestOptions:
 class TestRun:
     """No command: run."""
 
+    def test_interrupt_before_it_runs_is_no_fault(
+        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """Who presses ctrl-C while modules are loaded or files are read sees no traceback."""
+
+        def interrupt(_options: Options) -> int:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr("collector.cli.run.run", interrupt)
+        assert 130 == main(monkeypatch, "--config", "a")
+        assert ("", "") == capsys.readouterr()
+
     def test_service_gets_the_document_and_gives_the_exit_code(
         self, monkeypatch: pytest.MonkeyPatch, good: str, service: list[Document]
     ) -> None:
@@ -336,6 +348,17 @@ def test_wrong_usage_ends_with_1(arguments: list[str], capsys: pytest.CaptureFix
     """Every error has exit code 1, as the Collector's."""
     assert invoke(arguments) == 1
     assert "Error: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments", [["my.yaml"], ["validate", "my.yaml"], ["--config", "a.yaml", "my.yaml"]]
+)
+def test_configuration_without_its_option_is_told(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Who names the file as if it were a command learns how it is named."""
+    assert 1 == invoke(arguments)
+    assert capsys.readouterr().err.endswith("A configuration is named by an option: --config my.yaml\n")
 
 
 def test_module_tells_its_version() -> None:

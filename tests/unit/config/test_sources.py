@@ -137,7 +137,7 @@ class TestFetch:
         assert problem_of(read_layer, f"{pages}/none", {}) == (
             f"fail to download the file from uri '{pages}/none': HTTP status 404"
         )
-        assert problem_of(read_layer, f"{pages}/binary", {}).endswith("/binary': not UTF-8 text")
+        assert "/binary': not UTF-8 text: byte 0x" in problem_of(read_layer, f"{pages}/binary", {})
 
 
 class TestLayers:
@@ -177,8 +177,21 @@ class TestLayers:
 
     def test_source_that_is_no_map_is_refused(self) -> None:
         """A list at the top is no configuration."""
+        problem = problem_of(read_layer, "yaml:[1]", {})
+        assert problem == "yaml:1: expected a map of sections such as 'receivers', got a list"
+
+    def test_file_that_is_no_text_is_refused_with_its_line(self, tmp_path: Path) -> None:
+        """Of text in another encoding, the first byte that is not UTF-8 is shown."""
+        path = tmp_path / "latin1.yaml"
+        path.write_bytes("a: 1\nb: größe\n".encode("latin1"))
+        assert problem_of(read_layer, str(path), {}) == (
+            f"cannot read {str(path)!r}: not UTF-8 text: byte 0xf6 on line 2"
+        )
+
+    def test_file_without_end_is_refused(self) -> None:
+        """What is no configuration does not fill the memory."""
         assert (
-            problem_of(read_layer, "yaml:[1]", {}) == "yaml:1: expected a map of sections such as 'receivers'"
+            problem_of(read_layer, "/dev/zero", {}) == "cannot read '/dev/zero': larger than 16777216 bytes"
         )
 
     def test_unset_variable_is_no_configuration(self) -> None:
@@ -215,4 +228,4 @@ class TestResolve:
 
     def test_no_source_is_an_error(self) -> None:
         """Without --config there is nothing to run."""
-        assert problem_of(resolve, [], []) == "at least one config flag must be provided"
+        assert problem_of(resolve, [], []) == "at least one config flag must be provided: --config FILE"

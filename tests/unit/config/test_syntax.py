@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from collector.config.syntax import parse, resolve
 from collector.errors import InvalidYAML
-from collector.native.yaml import read_events
+from collector.native.yaml import Fault, read_events
 
 
 @pytest.mark.parametrize(
@@ -104,10 +104,8 @@ def test_every_path_has_its_line() -> None:
     ("text", "line", "message"),
     [
         ("a: 1\nb: 2\na: 3\n", 3, 'key "a" is already defined at line 1'),
-        ("a: [1\n", 2, "did not find expected ',' or ']'"),
-        ("a: b: c", 1, "mapping values are not allowed in this context"),
         ("a: *x", 1, 'unknown anchor "x" referenced'),
-        ("a: &x [*x]", 1, 'unknown anchor "x" referenced'),
+        ("a: &x [*x]", 1, "anchor 'x' value contains itself"),
         ("? [a]\n: 1", 1, "a key must be text"),
         ("a: 1\n---\nb: 2\n", 2, "expected one document, found another"),
         ("a: {<<: 1}", 1, "map merge requires map or sequence of maps as the value"),
@@ -124,10 +122,99 @@ def test_faulty_text_is_refused_with_its_line(text: str, line: int, message: str
     assert (caught.value.line, caught.value.message) == (line, message)
 
 
-def test_control_character_is_refused() -> None:
-    """Characters that YAML does not allow are an error, not a crash."""
-    with pytest.raises(InvalidYAML):
-        parse("a: \x01")
+_TOKEN = "found character that cannot start any token"
+_VALUES_RULE = "mapping values are not allowed in this context"
+_TAB = "there is a tab: indent with spaces"
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "problem", "advice"),
+    [
+        ("a:\n\tb: 1", 2, _TOKEN, _TAB),
+        ("a:\n  b: 1\n\tc: 2", 3, "found a tab character that violates indentation", _TAB),
+        ("a: |\n\tb", 2, "found a tab character where an indentation space is expected", _TAB),
+        ("a: @b", 1, _TOKEN, "a text that begins with '@' needs quotes"),
+        ("a: %b", 1, _TOKEN, "a text that begins with '%' needs quotes"),
+        ("a: }", 1, "did not find expected node content", "a text that begins with '}' needs quotes"),
+        ("a: b: c", 1, _VALUES_RULE, "a text with ': ' in it needs quotes"),
+        ("a:\n  b\n    c: d", 3, _VALUES_RULE, "the line above lacks its ': ', or this one is too deep"),
+        ("a:b\nc: d", 2, _VALUES_RULE, "the line above lacks its ': ', or this one is too deep"),
+        ("a: 1\nb\n", 3, "could not find expected ':'", "a key needs ': ' behind it"),
+        (
+            "a: [1\n",
+            2,
+            "did not find expected ',' or ']'",
+            "the '[' of line 1 is not closed, or a comma is missing",
+        ),
+        (
+            "a: {b\n",
+            2,
+            "did not find expected ',' or '}'",
+            "the '{' of line 1 is not closed, or a comma is missing",
+        ),
+        ("a: {\n", 2, "did not find expected node content", "the text ends here: a '{' or '[' is not closed"),
+        ("a:\nb: 'c\nd: 1\n", 4, "found unexpected end of stream", "the quote of line 2 is not closed"),
+        (
+            "a:\n  - b\n - c\n",
+            3,
+            "did not find expected key",
+            "the map of line 1 goes on at another depth, or something follows a quoted text",
+        ),
+        (
+            "a:\n  - b\n  c: 1\n",
+            3,
+            "did not find expected '-' indicator",
+            "the list of line 2 goes on at another depth, or without '-'",
+        ),
+        (
+            "a: - b",
+            1,
+            "block sequence entries are not allowed in this context",
+            "a list begins on the line below its key",
+        ),
+        ("  a: 1\nb: 2", 2, "did not find expected <document start>", "it is less deep than what is above"),
+        (
+            "a: *",
+            1,
+            "did not find expected alphabetic or numeric character",
+            "'*' and '&' begin references: put the text in quotes",
+        ),
+        (
+            'a: "\\d"',
+            1,
+            "found unknown escape character",
+            "put the text in single quotes, in which a backslash is one",
+        ),
+        ("a: !e!x y", 1, "found undefined tag handle", "a text that begins with '!' needs quotes"),
+    ],
+)
+def test_mistake_is_told_with_its_rule(text: str, line: int, problem: str, advice: str) -> None:
+    """The parser's words, which people search for, and behind them what to do."""
+    with pytest.raises(InvalidYAML) as caught:
+        parse(text)
+    assert (line, f"{problem}; {advice}") == (caught.value.line, caught.value.message)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "character"),
+    [
+        ("a: \x01", 1, "U+0001"),
+        ("é: 1\nü: \x7f", 2, "U+007F"),
+        ("a\0:\0", 1, "U+0000; is the text in UTF-8?"),
+    ],
+)
+def test_control_character_is_refused(text: str, line: int, character: str) -> None:
+    """Characters that YAML does not allow are an error that shows which and where."""
+    with pytest.raises(InvalidYAML) as caught:
+        parse(text)
+    assert line == caught.value.line
+    assert caught.value.message.endswith(f" characters are not allowed: {character}")
+
+
+def test_merged_keys_have_the_line_of_their_merge() -> None:
+    """A fault in what an anchor brought along is told where it was brought; the map keeps its own line."""
+    lines = parse("a: &x {b: 1}\nc:\n  - d: 1\n    <<: *x\n").lines
+    assert (3, 4) == (lines["c::0"], lines["c::0::b"])
 
 
 def test_anchors_that_multiply_are_refused() -> None:
@@ -175,7 +262,7 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 def test_events_are_those_of_another_binding(text: str) -> None:
     """Our reading of the parser's events loses nothing that PyYAML, which asks the same parser, finds in them."""
     ours, theirs = [], []
-    with contextlib.suppress(InvalidYAML):
+    with contextlib.suppress(Fault):
         for event in read_events(text):
             ours.append((event.line, event.anchor, event.tag, event.value))
     with contextlib.suppress(yaml.YAMLError):

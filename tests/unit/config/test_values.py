@@ -120,6 +120,7 @@ def test_address_is_host_and_port(text: str, address: tuple[str, int]) -> None:
         ("localhost", "expected host:port, got 'localhost'"),
         ("http://localhost:4317", "expected host:port, got 'http://localhost:4317'"),
         ("::1:4317", "expected host:port, got '::1:4317'; write an IPv6 address in brackets"),
+        ("[::1]", "expected host:port, got '[::1]'"),
         ("localhost:grpc", "expected a port from 0 to 65535 in 'localhost:grpc', got 'grpc'"),
         ("localhost:65536", "expected a port from 0 to 65535 in 'localhost:65536', got '65536'"),
         ("localhost:", "expected a port from 0 to 65535 in 'localhost:', got ''"),

@@ -224,5 +224,5 @@ def test_reload_loses_no_call(running: Running) -> None:
 
 def test_unusable_listener_raises() -> None:
     """A file descriptor that is none is refused with a reason."""
-    with pytest.raises(NativeError, match="fd"):
+    with pytest.raises(NativeError, match="file descriptor"):
         Server(Runtime(), [Listener(fd=-1, protocol="http", is_admin=True)])

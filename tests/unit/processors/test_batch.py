@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
+import random
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -16,6 +19,36 @@ from collector.native.pipeline import Pipeline, Queue
 from collector.native.runtime import Runtime, Worker
 from collector.processors.batch import BatchProcessor, Config
 from collector.telemetry.logs import Log
+
+
+def _small_requests(count: int) -> list[ExportTraceServiceRequest]:
+    """Return requests of a few spans each, of three programs and two libraries, in any order."""
+    chance = random.Random(1)
+    requests = []
+    for number in range(count):
+        request = ExportTraceServiceRequest()
+        for _ in range(chance.randrange(1, 3)):
+            resource_spans = request.resource_spans.add(schema_url=chance.choice(("", "https://a/1")))
+            attribute = resource_spans.resource.attributes.add(key="service.name")
+            attribute.value.string_value = f"program {chance.randrange(3)}"
+            scope_spans = resource_spans.scope_spans.add(schema_url=chance.choice(("", "https://b/1")))
+            scope_spans.scope.name = f"library {chance.randrange(2)}"
+            scope_spans.spans.add(name=f"{number}", trace_id=b"1" * 16, span_id=b"2" * 8)
+        requests.append(request)
+    return requests
+
+
+def _flat(request: ExportTraceServiceRequest) -> dict[bytes, list[bytes]]:
+    """Return the spans of each resource and scope with their schema URLs."""
+    flat: dict[bytes, list[bytes]] = {}
+    for resource in request.resource_spans:
+        for scope in resource.scope_spans:
+            owner = ExportTraceServiceRequest()
+            around = owner.resource_spans.add(resource=resource.resource, schema_url=resource.schema_url)
+            around.scope_spans.add(scope=scope.scope, schema_url=scope.schema_url)
+            spans = flat.setdefault(owner.SerializeToString(), [])
+            spans += [span.SerializeToString() for span in scope.spans]
+    return flat
 
 
 def _request(span_count: int, name: str = "a") -> bytes:
@@ -211,3 +244,31 @@ def test_refused_batch_is_kept_and_tried_again() -> None:
     assert 3 == setup.pop()
     setup.processor.shutdown(5)
     assert 0 == setup.values()["spansieve_processor_failed_items"]
+
+
+def test_batch_writes_each_resource_and_scope_once() -> None:
+    """Spans leave in their order under their resource and scope, which stand once."""
+    setup = Setup(send_batch_size=0)
+    requests = _small_requests(100)
+    gathered = ExportTraceServiceRequest()
+    for request in requests:
+        gathered.MergeFrom(request)
+    setup.consumer.push(Worker(setup.runtime), gathered.SerializeToString())
+    item = setup.queue.pop(10)
+    assert item is not None
+    batch = ExportTraceServiceRequest.FromString(bytes(item.view))
+    setup.queue.done(item)
+    assert _flat(batch) == _flat(gathered)
+    scopes = [scope for resource in batch.resource_spans for scope in resource.scope_spans]
+    assert (len(batch.resource_spans), len(scopes)) == (3 * 2, 3 * 2 * 2 * 2)
+
+
+def test_batch_thread_yields_to_threads_that_bring_requests() -> None:
+    """Its niceness is ten more than the process's."""
+    before = {int(name) for name in os.listdir("/proc/self/task")}
+    setup = Setup()
+    threads = {int(name) for name in os.listdir("/proc/self/task")} - before
+    ours = os.getpriority(os.PRIO_PROCESS, 0)
+    deadline = time.monotonic() + 10
+    while {os.getpriority(os.PRIO_PROCESS, thread) for thread in threads} != {min(ours + 10, 19)}:
+        assert setup and threads and time.monotonic() < deadline

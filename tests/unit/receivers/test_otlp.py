@@ -350,6 +350,20 @@ def test_headers_without_origins_are_warned_of(caplog: pytest.LogCaptureFixture)
     ] == messages
 
 
+@pytest.mark.parametrize(
+    ("headers", "is_warned_of"),
+    [(("x-a",), True), ((), False), (("x-a", "content-type"), False), (("*",), False)],
+)
+def test_browsers_that_can_send_nothing_are_warned_of(
+    caplog: pytest.LogCaptureFixture, headers: tuple[str, ...], is_warned_of: bool
+) -> None:
+    """Allowed headers without Content-Type let no request of a browser through."""
+    cors = Cors(allowed_origins=("*",), allowed_headers=headers)
+    with caplog.at_level(logging.WARNING), Collector("native", http={"cors": cors}):
+        messages = [record.message for record in caplog.records]
+    assert is_warned_of == any("lacks Content-Type" in message for message in messages)
+
+
 def test_strangers_are_told_of_soon_and_then_seldom(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -60,6 +60,13 @@ class GatheringConfig(Config):
     metadata_names: tuple[str, ...] = ()
 
 
+@dataclasses.dataclass(frozen=True)
+class ReadingConfig(Config):
+    """Of an operation that reads these headers."""
+
+    read_metadata: tuple[str, ...] = ()
+
+
 class Part:
     """Records what happens to it in a journal that all parts of a test share."""
 

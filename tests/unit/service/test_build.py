@@ -15,6 +15,7 @@ from tests.unit.service.stand_ins import (
     Config,
     FakeFilter,
     GatheringConfig,
+    ReadingConfig,
     make_document,
     make_factory,
     make_request,
@@ -213,6 +214,22 @@ def test_receiver_knows_the_metadata_that_is_asked_for_behind_it(host: Host) -> 
     running = _build(make_document(pipelines, connectors="link", configs=GATHERING), host)
     names = {id: _find(running, Kind.RECEIVER, id).component.settings.metadata_names for id in ("in", "in/b")}
     assert {"in": ("tenant", "zone"), "in/b": ("agent",)} == names
+
+
+def test_receiver_knows_the_metadata_that_operations_read(host: Host) -> None:
+    """Beside what a stage behind them asks for; not of those behind a stage that passes on nothing of it."""
+    configs = {**GATHERING, "limiter": ReadingConfig(read_metadata=("who", "tenant"))}
+    pipelines = {
+        "traces": ("in", "limiter stage/a", "out"),
+        "logs": ("in/b", "stage/none limiter", "out"),
+        "metrics": ("in/c", "limiter", "out"),
+    }
+    running = _build(make_document(pipelines, configs=configs), host)
+    names = {
+        id: _find(running, Kind.RECEIVER, id).component.settings.metadata_names
+        for id in ("in", "in/b", "in/c")
+    }
+    assert {"in": ("tenant", "who", "zone"), "in/b": (), "in/c": ("tenant", "who")} == names
 
 
 def test_receiver_is_replaced_when_other_metadata_is_asked_for(host: Host) -> None:

@@ -87,6 +87,27 @@ def test_signal_drains_and_ends_with_0(
         assert event in logged
 
 
+def test_signal_drains_also_without_threads(
+    outside: Outside, journal: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a limit of processes is reached, the main thread does it itself."""
+    start = threading.Thread.start
+
+    def refuse(thread: threading.Thread) -> None:
+        if thread.name in ("service", "shutdown"):
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    def script() -> None:
+        outside.wait_for("start in")
+        monkeypatch.setattr(threading.Thread, "start", refuse)
+        outside.send(signal.SIGTERM)
+
+    outside.does(script)
+    assert 0 == run(lambda: make_document(PIPELINES))
+    assert ["shutdown in", "shutdown stage(traces)", "shutdown out(traces)"] == journal[-3:]
+
+
 def test_second_signal_ends_at_once_with_1(outside: Outside, journal: list[str]) -> None:
     """Although an exporter would still have time to drain."""
     ended = threading.Event()

@@ -1,6 +1,6 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 
-#include "ops/metrics_transform_pattern.h"
+#include "ops/pattern.h"
 
 #include <pcre2.h>
 #include <stdio.h>
@@ -37,7 +37,8 @@ uint32_t ss_pattern_n_groups(const ss_pattern *pattern) {
 /* `$` is the very end only and broken UTF-8 in a name is no error: RE2's ways. */
 static pcre2_code *compile(ss_bytes pattern, int *code, size_t *offset) {
     const uint32_t options = PCRE2_UTF | PCRE2_MATCH_INVALID_UTF | PCRE2_DOLLAR_ENDONLY | PCRE2_NEVER_BACKSLASH_C;
-    return pcre2_compile(pattern.data, pattern.length, options, code, offset, NULL);
+    static const uint8_t nothing[1];
+    return pcre2_compile(pattern.data ? pattern.data : nothing, pattern.length, options, code, offset, NULL);
 }
 
 ss_pattern *ss_pattern_new(ss_bytes text, ss_error *error) {
@@ -75,11 +76,32 @@ void ss_pattern_free(ss_pattern *pattern) {
     }
 }
 
-bool ss_metrics_transform_check_pattern(const char *pattern, char *message, size_t message_length) {
+ss_bytes ss_pattern_group_name(const ss_pattern *pattern, uint32_t group) {
+    uint32_t n_names = 0;
+    uint32_t entry_size = 0;
+    PCRE2_SPTR entry = NULL;
+    pcre2_pattern_info(pattern->code, PCRE2_INFO_NAMECOUNT, &n_names);
+    pcre2_pattern_info(pattern->code, PCRE2_INFO_NAMEENTRYSIZE, &entry_size);
+    pcre2_pattern_info(pattern->code, PCRE2_INFO_NAMETABLE, &entry);
+    /* An entry is the number of the group in two bytes, and its name. */
+    for (; n_names--; entry += entry_size) {
+        if ((uint32_t)(entry[0] << 8 | entry[1]) == group) {
+            return (ss_bytes){entry + 2, strlen((const char *)entry + 2)};
+        }
+    }
+    return (ss_bytes){0};
+}
+
+bool ss_pattern_check(const char *pattern, size_t length, uint32_t *n_groups, uint32_t *n_named, char *message,
+                      size_t message_length) {
     int code = 0;
     size_t offset = 0;
-    pcre2_code *compiled = compile((ss_bytes){(const uint8_t *)pattern, strlen(pattern)}, &code, &offset);
+    *n_groups = 0;
+    *n_named = 0;
+    pcre2_code *compiled = compile((ss_bytes){(const uint8_t *)pattern, length}, &code, &offset);
     if (compiled) {
+        pcre2_pattern_info(compiled, PCRE2_INFO_CAPTURECOUNT, n_groups);
+        pcre2_pattern_info(compiled, PCRE2_INFO_NAMECOUNT, n_named);
         pcre2_code_free(compiled);
         return true;
     }
@@ -93,6 +115,17 @@ bool ss_pattern_find(const ss_pattern *pattern, ss_bytes text, ss_pattern_match 
     static const uint8_t nothing[1];
     const uint8_t *subject = text.data ? text.data : nothing;
     return pcre2_match(pattern->code, subject, text.length, 0, 0, match->data, pattern->limits) > 0;
+}
+
+ss_bytes ss_pattern_group(const ss_pattern *pattern, const ss_pattern_match *match, ss_bytes text, int64_t group) {
+    if (group < 0 || group >= pattern->n_groups) {
+        return (ss_bytes){0};
+    }
+    const PCRE2_SIZE *ends = pcre2_get_ovector_pointer(match->data) + 2 * group;
+    if (ends[0] == PCRE2_UNSET || ends[1] < ends[0]) {
+        return (ss_bytes){0};
+    }
+    return (ss_bytes){text.data + ends[0], ends[1] - ends[0]};
 }
 
 /* ---------------------------------------------------------------- templates */
@@ -131,18 +164,11 @@ static ss_bytes group_named(const ss_pattern *pattern, const ss_pattern_match *m
         memcpy(buffer, name.data, name.length);
         group = pcre2_substring_number_from_name(pattern->code, (PCRE2_SPTR)buffer);
     }
-    if (group < 0 || group >= pattern->n_groups) {
-        return (ss_bytes){0};
-    }
-    const PCRE2_SIZE *ends = pcre2_get_ovector_pointer(match->data) + 2 * group;
-    if (ends[0] == PCRE2_UNSET || ends[1] < ends[0]) {
-        return (ss_bytes){0};
-    }
-    return (ss_bytes){text.data + ends[0], ends[1] - ends[0]};
+    return ss_pattern_group(pattern, match, text, group);
 }
 
 bool ss_pattern_expand(const ss_pattern *pattern, const ss_pattern_match *match, ss_bytes text, ss_bytes template_text,
-                       ss_point_arena *arena, ss_bytes *expanded) {
+                       ss_arena *arena, ss_bytes *expanded) {
     ss_gathered out = {0};
     ss_bytes t = template_text;
     for (size_t at = 0; at < t.length;) {

@@ -1,8 +1,8 @@
-/* Patterns and name templates of metricstransform: RE2's behaviour, found with PCRE2 under a step limit. */
-#ifndef SS_METRICS_TRANSFORM_PATTERN_H
-#define SS_METRICS_TRANSFORM_PATTERN_H
+/* Regular expressions on names and values: RE2's behaviour, found with PCRE2 under a step limit. */
+#ifndef SS_PATTERN_H
+#define SS_PATTERN_H
 
-#include "ops/metrics_transform_point.h"
+#include "core/arena.h"
 
 /* A compiled pattern: read-only after it was made, shared by threads. */
 typedef struct ss_pattern ss_pattern;
@@ -21,14 +21,19 @@ void ss_pattern_match_free(ss_pattern_match *match);
 ss_pattern *ss_pattern_new(ss_bytes pattern, ss_error *error);
 void ss_pattern_free(ss_pattern *pattern);
 uint32_t ss_pattern_n_groups(const ss_pattern *pattern); /* the whole match included */
+/* The name of a group, which lives as long as the pattern; empty where it has none. */
+ss_bytes ss_pattern_group_name(const ss_pattern *pattern, uint32_t group);
 
 /* Find pattern anywhere in text. A search that takes more steps than any sensible one finds nothing.
  * REQUIRES: match has room for the pattern's groups. */
 bool ss_pattern_find(const ss_pattern *pattern, ss_bytes text, ss_pattern_match *match);
 
+/* What a group has caught of the text last searched; empty where it has no part in the match. */
+ss_bytes ss_pattern_group(const ss_pattern *pattern, const ss_pattern_match *match, ss_bytes text, int64_t group);
+
 /* Replace $1, ${1}, $name and ${name} in template by the groups last found, $$ by $; as Go's Regexp.Expand, where a
  * group that does not exist is empty. False: out of memory. */
 bool ss_pattern_expand(const ss_pattern *pattern, const ss_pattern_match *match, ss_bytes text, ss_bytes template_text,
-                       ss_point_arena *arena, ss_bytes *expanded);
+                       ss_arena *arena, ss_bytes *expanded);
 
 #endif

@@ -1,0 +1,93 @@
+/* What the parts of the attributes operation share: the compiled configuration, and what one run needs. */
+#ifndef SS_ATTRIBUTES_H
+#define SS_ATTRIBUTES_H
+
+#include "ops/attributes_list.h"
+#include "ops/op.h"
+#include "ops/pattern.h"
+#include "ops/sha256.h"
+
+/* ------------------------------------------------------------------ the compiled configuration */
+
+/* A text to compare with, or a pattern to find. */
+typedef struct ss_matcher {
+    ss_bytes text;
+    ss_pattern *pattern; /* NULL: text is compared */
+} ss_matcher;
+
+typedef struct ss_matchers {
+    ss_matcher *matchers;
+    size_t n; /* 0: anything matches */
+} ss_matchers;
+
+typedef struct ss_condition {
+    ss_bytes key;
+    bool has_value;      /* else any will do */
+    ss_bytes value;      /* body of an AnyValue, where there is no pattern */
+    ss_pattern *pattern; /* of what the value is as text */
+} ss_condition;
+
+typedef struct ss_conditions {
+    ss_condition *conditions;
+    size_t n;
+} ss_conditions;
+
+typedef struct ss_library {
+    ss_matcher name;
+    bool has_version;
+    ss_matcher version;
+} ss_library;
+
+typedef struct ss_item_match {
+    ss_matchers services;
+    ss_matchers names;
+    ss_matchers span_kinds;
+    ss_matchers log_bodies;
+    ss_matchers log_severity_texts;
+    bool has_severity_number;
+    int32_t min_severity_number;
+    bool matches_undefined_severity;
+    ss_library *libraries;
+    size_t n_libraries;
+    ss_conditions resources;
+    ss_conditions attributes;
+    bool is_of_container; /* something is asked of resource or scope */
+} ss_item_match;
+
+/* ------------------------------------------------------------------ one run */
+
+/* Found or not, of a pattern and a text that lies in the request. */
+typedef struct ss_memo_entry {
+    const ss_pattern *pattern;
+    const uint8_t *text;
+    size_t length;
+    bool is_found;
+} ss_memo_entry;
+
+enum { SS_MEMO_SLOTS = 256 };
+
+/* What one run needs of memory. */
+typedef struct ss_attributes_scratch {
+    ss_attribute_list list;      /* of the item or resource at hand */
+    ss_attribute_list container; /* of the resource that include and exclude look at */
+    ss_buffer text;
+    ss_pattern_match match;
+    ss_sha256_state hash;
+    ss_memo_entry memo[SS_MEMO_SLOTS];
+} ss_attributes_scratch;
+
+/* Find pattern in text. What was found of the texts of a request is remembered: they repeat. */
+bool ss_attributes_find(ss_attributes_scratch *scratch, const ss_table *table, const ss_pattern *pattern,
+                        ss_bytes text);
+
+/* Does container, of the row, meet what match asks of resource and scope? SS_OK and *matches, or SS_ERR_NO_MEMORY. */
+ss_status ss_item_match_container(const ss_item_match *match, ss_attributes_scratch *scratch, const ss_table *table,
+                                  uint32_t row, bool *matches);
+/* And the row the rest? Its attributes are in the list, where match asks for any. */
+ss_status ss_item_match_row(const ss_item_match *match, ss_attributes_scratch *scratch, const ss_table *table,
+                            uint32_t row, bool *matches);
+
+/* The body of the ResourceSpans, ResourceMetrics or ResourceLogs of a row. */
+ss_reader ss_resource_container(const ss_table *table, uint32_t row);
+
+#endif
