@@ -5,13 +5,13 @@ Source: OpenTelemetry Collector, configcompression (names, levels, error texts).
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 
 from collector.config.fields import option, section
 from collector.exporterhelper.request import Request
 from collector.lean import Any
 from collector.native.codec import Codec, Encoding
+from collector.threads import Local
 
 _DEFLATE = ("gzip", "zlib", "deflate")
 _DEFLATE_MIDDLE = 6  # what zlib and Go mean by -1
@@ -49,7 +49,7 @@ class Recoder:
     """
 
     def __init__(self) -> None:
-        self._local = threading.local()
+        self._local = Local()
 
     def recode(self, request: Request, encoding: str, level: int = 0) -> Any:
         """Return the message of request in encoding, as a buffer.

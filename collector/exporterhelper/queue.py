@@ -12,7 +12,6 @@ Source: OpenTelemetry Collector, exporterhelper: queue sender, obsreport sender.
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable, Iterator
 
 from collector.component import Settings
@@ -24,6 +23,7 @@ from collector.exporterhelper.timeout import attempt_limit_s
 from collector.lean import Any, NamedTuple, StrEnum, suppress
 from collector.native.pipeline import Queue, QueueItem, Verdict, Waited
 from collector.telemetry.instruments import Instrument, Sample
+from collector.threads import Lock, Thread
 
 _OK, _INTERNAL, _UNAVAILABLE = 0, 13, 14  # google.rpc.Code
 _DELAY_MAX_MS = 0xFFFFFFFF
@@ -208,9 +208,9 @@ class QueueSender:
             self.consumer.hold_answers(waiting_max=max(queue.queue_size, queue.num_consumers))
         elif queue.wait_for_result:
             self.consumer.hold_answers()
-        self._lock = threading.Lock()
+        self._lock = Lock()
         # guarded by _lock
-        self._threads: list[threading.Thread] = []
+        self._threads: list[Thread] = []
         self._deadline: float | None = None
         self._has_given_up = False
         self._told_overflow = 0  # of the items that found no room, how many are in the log
@@ -270,8 +270,7 @@ class QueueSender:
 
     def _add_thread(self) -> None:
         """Start one more consumer thread; _lock is held."""
-        name = f"{self._settings.id}-{self._signal.value}-{len(self._threads)}"
-        thread = threading.Thread(target=self._consume, name=name, daemon=True)
+        thread = Thread(self._consume)
         thread.start()
         self._threads.append(thread)
 

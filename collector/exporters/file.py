@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import threading
 import time
 from collections.abc import Iterator
 
@@ -25,6 +24,7 @@ from collector.exporterhelper.retry import RetryConfig
 from collector.ids import Signal
 from collector.lean import Any, StrEnum
 from collector.telemetry.instruments import Sample
+from collector.threads import Lock
 
 _DAY_S = 86400
 _DEFAULT_MEGABYTES = 100
@@ -112,7 +112,7 @@ class RecordFile:
     def __init__(self, path: str, *, append: bool, rotation: Rotation | None) -> None:
         self._path = path
         self._rotation = rotation
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._fd = _open(path, empty=not append)
         self._size = os.fstat(self._fd).st_size
         self._rotated_ms = 0  # in the name of the last rotated file
@@ -193,7 +193,7 @@ def _is_stamp(text: str) -> bool:
 
 
 _open_files: dict[str, tuple[RecordFile, int]] = {}  # by absolute path, with the number of users
-_open_files_lock = threading.Lock()
+_open_files_lock = Lock()
 
 
 def _acquire(config: Config) -> RecordFile:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Sequence
 
-from collector.lean import Any, NamedTuple
+from collector.lean import Any, NamedTuple, StrEnum
 from collector.native.errors import new_error
 from collector.native.library import ffi, lib
 from collector.native.ops import Op
 
 
-class Verb(enum.StrEnum):
+class Verb(StrEnum):
     """What an action does: ss_attribute_verb by name."""
 
     INSERT = "insert"
@@ -23,7 +22,7 @@ class Verb(enum.StrEnum):
     CONVERT = "convert"
 
 
-class ConvertedType(enum.StrEnum):
+class ConvertedType(StrEnum):
     """What `convert` makes of a value: ss_value_type by name."""
 
     STRING = "string"

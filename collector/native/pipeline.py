@@ -171,9 +171,16 @@ class QueueItem(NamedTuple):
 class Waited(Enum):
     """How a wait for the next attempt has ended."""
 
-    TIME_IS_UP = int(lib.SS_ERR_TIMEOUT)
-    CLOSED = int(lib.SS_ERR_CLOSED)
-    CANCELLED = int(lib.SS_ERR_CANCELLED)
+    TIME_IS_UP = 1
+    CLOSED = 2
+    CANCELLED = 3
+
+
+_WAITED = {
+    lib.SS_ERR_TIMEOUT: Waited.TIME_IS_UP,
+    lib.SS_ERR_CLOSED: Waited.CLOSED,
+    lib.SS_ERR_CANCELLED: Waited.CANCELLED,
+}
 
 
 class Queue(Consumer):

@@ -64,6 +64,11 @@ class Pattern(IntEnum):
     CONSTANT_HIGH_HALF = 23
 
 
+def to_float32(number: float) -> float:
+    """Return the float32 nearest to number; infinity beyond the largest."""
+    return float(ffi.cast("float", number))
+
+
 class Sampler(Op):
     """The sampler of one signal, traces or logs.
 

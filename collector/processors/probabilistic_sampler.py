@@ -10,13 +10,12 @@ Source: OpenTelemetry, "TraceState: Probability Sampling".
 from __future__ import annotations
 
 import math
-import struct
 from collections.abc import Iterable, Iterator
 
 from collector.component import Factory, Handle, Settings, Stability
 from collector.config.fields import option, section
 from collector.ids import Signal
-from collector.native.sampler import SDK, Mode, Pattern, Policy, Sampler
+from collector.native.sampler import SDK, Mode, Pattern, Policy, Sampler, to_float32
 from collector.telemetry.instruments import DROPPED_ITEMS, Instrument, Sample
 
 _MODES = {
@@ -117,7 +116,7 @@ class Config:
             yield from self._sdk_problems()
         elif self.sdk:
             yield "sdk", f'has no effect with mode "{self.mode}": set mode to sdk_ratio'
-        problem = _percentage_problem(_to_float32(self.sampling_percentage))
+        problem = _percentage_problem(to_float32(self.sampling_percentage))
         if problem:
             yield "sampling_percentage", problem
         if self.attribute_source not in ("", _TRACE_ID, "record"):
@@ -146,13 +145,6 @@ def _sdk_ratio(percentage: float) -> float:
     return float(f"{digits}e{int(exponent or 0) - 2}")
 
 
-def _to_float32(number: float) -> float:
-    try:
-        return float(struct.unpack("<f", struct.pack("<f", number))[0])
-    except OverflowError:
-        return math.copysign(math.inf, number)
-
-
 def _percentage_problem(percentage: float) -> str:
     if math.isnan(percentage):
         return "sampling rate is invalid: NaN%"
@@ -168,7 +160,7 @@ def _percentage_problem(percentage: float) -> str:
 def _shortest(number: float) -> str:
     """Return the fewest digits that read back as the same float32."""
     texts = (f"{number:.{digits}g}" for digits in range(1, 10))
-    return next(text for text in texts if _to_float32(float(text)) == number)
+    return next(text for text in texts if to_float32(float(text)) == number)
 
 
 class ProbabilisticSampler:

@@ -5,13 +5,13 @@ The native server owns the sockets and the protocol; requests come to the main t
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
 
 from collector.component import AdminRequest, AdminResponse, Handle, Listeners, Loop
 from collector.config.values import format_address
 from collector.lean import Protocol
 from collector.telemetry.logs import Log
+from collector.threads import Lock
 
 Routes = Mapping[str, Callable[[AdminRequest], AdminResponse]]
 
@@ -53,7 +53,7 @@ class AdminServer:
         log: Log,
         make_server: Callable[[int], HttpServer],
     ) -> None:
-        self._lock = threading.Lock()  # shutdown comes from another thread than the loop's
+        self._lock = Lock()  # shutdown comes from another thread than the loop's
         self._routes = dict(routes)
         self._log = log
         listener = listeners.get("tcp", endpoint)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Mapping, Sequence
 
 from collector.component import Factory, Stability
@@ -15,6 +14,7 @@ from collector.service.metrics import MetricsServer, Page, make_page
 from collector.service.threads import Wait, begin
 from collector.telemetry.instruments import Instrument, Sample
 from collector.telemetry.process import ProcessMetrics
+from collector.threads import Lock
 
 if TYPE_CHECKING:
     from collector.config.document import Document
@@ -47,7 +47,7 @@ class Service:
     def __init__(self, host: Host) -> None:
         self._host = host
         self._log = host.log
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._running = NOTHING
         self._leaving: list[Instance] = []
         self._totals: dict[_Series, float] = {}
@@ -80,7 +80,7 @@ class Service:
         """
         old, left_over = self._switch(document)
         if left_over:
-            drain = begin("drain", self._shut_down, old.graph, left_over, self._shutdown_timeout_s)
+            drain = begin(self._shut_down, old.graph, left_over, self._shutdown_timeout_s)
             self._drains = [*(wait for wait in self._drains if not wait(0.0)), drain]
         kept = [
             instance
@@ -184,13 +184,13 @@ class Service:
     ) -> None:
         """Shut down each row in order, the rows beside one another."""
         jobs = [[nodes[node] for node in row if node in nodes] for row in rows]
-        waits = [begin("shutdown", self._shut_down_row, job, end_s) for job in jobs if job]
+        waits = [begin(self._shut_down_row, job, end_s) for job in jobs if job]
         for wait in waits:
             wait(None)
 
     def _shut_down_row(self, row: Iterable[Instance], end_s: float) -> None:
         for instance in row:
-            wait = begin("shutdown", self._shut_down_one, instance, end_s)
+            wait = begin(self._shut_down_one, instance, end_s)
             # One that takes longer is left behind: those after it may still pass on what they hold.
             if not wait(max(0.0, end_s - self._host.clock()) + _GRACE_S):
                 self._log.error("shutdown ran out of time", component=str(instance.node.id))

@@ -10,13 +10,13 @@ import _socket as socket  # `socket` makes enums of all constants, and imports `
 import errno
 import os
 import stat
-import threading
 from collections.abc import Sequence
 
 from collector.config.values import format_address, split_address
 from collector.errors import StartError
 from collector.lean import Any, suppress
 from collector.telemetry.logs import Log
+from collector.threads import Lock
 
 _BACKLOG = 4096
 _FAMILIES = {"tcp": socket.AF_UNSPEC, "tcp4": socket.AF_INET, "tcp6": socket.AF_INET6}
@@ -35,7 +35,7 @@ class Listeners:
     """All listening sockets of the process, by owner. Safe from any thread."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._sockets: list[_Shared] = []
 
     def view(self, owner: str, log: Log) -> ListenerView:

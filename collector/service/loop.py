@@ -8,12 +8,12 @@ from __future__ import annotations
 import itertools
 import os
 import select
-import threading
 import time
 from collections.abc import Callable
 
 from collector.lean import TYPE_CHECKING, Self, signal, suppress
 from collector.telemetry.logs import Log
+from collector.threads import Lock
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -63,7 +63,7 @@ class Loop:
     def __init__(self, log: Log, clock: Callable[[], float] = time.monotonic) -> None:
         self._log = log
         self._clock = clock
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._timers: list[tuple[float, int, Timer]] = []  # few, sorted
         self._order = itertools.count()
         self._soon: list[Callback] = []

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from collector.service.admin import HttpServer
     from collector.telemetry.logs import Log
 
+_TIDY_S = 1.0
+
 
 def run(load: Callable[[], Document], *, end_now: Callable[[int], object] = os._exit) -> int:
     """Run what load returns until a signal says stop; return the exit status.
@@ -58,7 +60,7 @@ def run(load: Callable[[], Document], *, end_now: Callable[[int], object] = os._
             instance_id=instance_id,
             make_server=lambda fd: _make_server(runtime, fd),
         )
-        loop.call_soon(lambda: _tidy(runtime))
+        _tidy_later(loop, runtime)
         return _Operator(load, Service(host), loop, host, end_now).run(document)
 
 
@@ -142,7 +144,7 @@ class _Operator:
             finally:
                 self._loop.call_soon(finish)
 
-        begin("service", work)
+        begin(work)
 
     def _reload_now(self) -> None:
         self._log.info("Reloading the configuration...")
@@ -165,10 +167,16 @@ class _Operator:
             self._log.error("logs are written as before", error=_log_problem(error))
 
 
-def _tidy(runtime: Runtime) -> None:
-    """Give back what only reading the configuration needed; on the loop, so when all has started."""
-    gc.collect()
-    runtime.release_memory()
+def _tidy_later(loop: Loop, runtime: Runtime) -> None:
+    """Give back what only the start needed, once all has started and the first requests have not had to wait for it."""
+
+    def tidy() -> None:
+        timer.cancel()
+        gc.enable()
+        gc.collect()
+        runtime.release_memory()
+
+    timer = loop.every(_TIDY_S, tidy)
 
 
 def _configure_logs(document: Document, instance_id: str) -> Log:

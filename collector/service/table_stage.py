@@ -7,7 +7,6 @@ trying again cannot help, and shutdown runs out of time.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Sequence
 
 from collector.component import Settings, TableProcessor
@@ -23,6 +22,7 @@ from collector.telemetry.instruments import (
     PENDING_ITEMS,
     Sample,
 )
+from collector.threads import Event, Thread
 
 QUEUE_BYTES = 16 << 20
 """Requests that wait for the thread; more are refused."""
@@ -42,10 +42,10 @@ class TableStage:
         self._log = settings.log
         self._clock = settings.clock
         self._labels = (("processor", str(settings.id)), ("otel_signal", settings.own_signal.value))
-        self._give_up = threading.Event()
+        self._give_up = Event()
         self._queue: Queue | None = None
         self._output: Consumer | None = None
-        self._thread: threading.Thread | None = None
+        self._thread: Thread | None = None
         self._incoming = 0
         self._outgoing = 0
         self._dropped = 0
@@ -60,7 +60,7 @@ class TableStage:
     def start(self) -> None:
         """Start the processor, then its thread."""
         self._processor.start()
-        thread = threading.Thread(target=self._run, name=f"process {self._labels[0][1]}", daemon=True)
+        thread = Thread(self._run)
         thread.start()
         self._thread = thread
 

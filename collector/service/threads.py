@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
+
+from collector.threads import Thread
 
 Wait = Callable[[float | None], bool]
 """Waits at most so many seconds, for ever when None, and tells whether the work is done."""
 
 
-def begin(name: str, work: Callable[..., None], *arguments: object) -> Wait:
+def begin(work: Callable[..., None], *arguments: object) -> Wait:
     """Do work on a thread of its own, or here and now where none can be had."""
-    thread = threading.Thread(target=work, args=arguments, name=name, daemon=True)
+    thread = Thread(work, *arguments)
     try:
         thread.start()
     except RuntimeError:  # a limit of processes, or no memory for its stack

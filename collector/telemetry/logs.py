@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from collector.lean import Any, Protocol, StrEnum, TextIO, suppress
+from collector.threads import Lock
 
 _DEBUG, _INFO, _WARNING, _ERROR, _FATAL = 10, 20, 30, 40, 50  # as in logging
 _LEVELS = {_DEBUG: "debug", _INFO: "info", _WARNING: "warn", _ERROR: "error", _FATAL: "fatal"}
@@ -101,7 +101,7 @@ class RepeatFilter:
         self._initial = initial
         self._thereafter = thereafter
         self._clock = clock
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._events: dict[tuple[int, str], _Repeats] = {}
 
     def passes(self, level: int, event: str) -> tuple[bool, int]:
@@ -141,7 +141,7 @@ class Logger:
     """Writes lines as it was last told to; any thread."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = Lock()
         # guarded by _lock
         self._outputs: list[TextIO | str] = ["stderr"]
         self._level = _INFO

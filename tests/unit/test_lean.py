@@ -6,12 +6,16 @@ import pickle
 import subprocess
 import sys
 import typing
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from collector import lean
 from collector.config.fields import Duration
+from collector.native import _spansieve
+
+ROOT = Path(__file__).parents[2]
 
 
 class RealPoint(typing.NamedTuple):
@@ -182,14 +186,47 @@ def test_suppress_ends_the_block_at_its_kinds_only() -> None:
         raise KeyError
 
 
-def test_the_start_path_loads_none_of_what_it_stands_in_for() -> None:
-    """A collector that is about to serve has neither typing nor dataclasses nor inspect."""
+def test_the_start_path_loads_little_of_the_standard_library() -> None:
+    """A sidecar that is about to serve has what Python itself begins with, and these few modules."""
     program = (
-        "import sys\n"
-        "import collector.cli.run, collector.service.run, collector.receivers.otlp, collector.exporters.otlp_grpc\n"
-        "import collector.processors.batch, collector.processors.probabilistic_sampler\n"
-        "import collector.processors.memory_limiter, collector.extensions.health_check\n"
-        "print(sorted({'typing', 'dataclasses', 'inspect', 'ast', 'click', 'logging', 'traceback'} & set(sys.modules)))"
+        f"import sys; sys.path[:0] = {[str(ROOT), *sys.path[1:]]!r}\n"
+        f"import collector.native; collector.native.__path__.append({str(Path(_spansieve.__file__).parent)!r})\n"
+        "import collector.service.run, collector.transport.native\n"
+        "from collector.config.load import load\n"
+        "from collector.registry import Registry\n"
+        f"load([{str(ROOT / 'deploy' / 'config' / 'sidecar.yaml')!r}], (), Registry())\n"
     )
-    result = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
-    assert "[]" == result.stdout.strip()
+    # Without site: an editable installation looks for modules in Python, and imports much for that.
+    before, after = (
+        subprocess.run(
+            [sys.executable, "-S", "-c", f"{text}import sys; print(*sys.modules)"],
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout.split()
+        for text in ("import os\n", program)
+    )
+    ours = {name for name in after if name.partition(".")[0] == "collector"}
+    known = {
+        "__future__",
+        "_cffi_backend",
+        "_socket",
+        "errno",
+        "gc",
+        "math",
+        "select",
+        "types",
+        "weakref",
+        "_weakrefset",
+    }
+    abc = {
+        "collections",
+        "collections.abc",
+        "_collections",
+        "itertools",
+        "keyword",
+        "operator",
+        "_operator",
+        "reprlib",
+    }
+    assert set(after) - set(before) - ours - known - abc == set()

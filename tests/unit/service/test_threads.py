@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import threading
-
 import pytest
 
 from collector.service.threads import begin
+from collector.threads import Event, Thread
 
 
 def test_work_is_done_beside_the_caller() -> None:
     """Whoever waits learns whether it is done."""
-    may_end = threading.Event()
-    wait = begin("work", may_end.wait)
+    may_end = Event()
+    wait = begin(may_end.wait)
     assert not wait(0.0)
     may_end.set()
     assert wait(None)
@@ -21,11 +20,11 @@ def test_work_is_done_beside_the_caller() -> None:
 def test_work_is_done_here_where_no_thread_can_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
     """A limit of processes does not keep a collector from shutting down."""
 
-    def start(_thread: threading.Thread) -> None:
+    def start(_thread: Thread) -> None:
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(threading.Thread, "start", start)
+    monkeypatch.setattr(Thread, "start", start)
     done: list[int] = []
-    wait = begin("work", done.append, 1)
+    wait = begin(done.append, 1)
     assert [1] == done
     assert wait(0.0)
