@@ -236,7 +236,7 @@ class Queue(Consumer):
     def wait(self, item: QueueItem, seconds: float) -> Waited:
         """Wait before another attempt to send item, unless its client goes or the queue is closed."""
         timeout_ns = min(int(seconds * 1e9), _NEVER_NS)
-        return Waited(lib.ss_queue_wait(self.pointer, item.struct, timeout_ns))
+        return _WAITED[lib.ss_queue_wait(self.pointer, item.struct, timeout_ns)]
 
     def done(self, item: QueueItem, verdict: Verdict | None = None, wire_bytes: int = 0) -> bool:
         """Count what became of item, give back its place and its bytes, and tell the client that waits for it.
