@@ -137,6 +137,19 @@ def action_problems(actions: Sequence[Action], field: str) -> _Problems:
             yield f"{field}::{index}", message
         elif action.from_context == _CLIENT_ADDRESS:
             yield f"{field}::{index}::from_context", f'"{_CLIENT_ADDRESS}" is not supported yet'
+        else:
+            for key, value in (("value", action.value), ("default_value", action.default_value)):
+                if _depth(value) > lib.SS_VALUE_DEPTH_MAX:
+                    yield f"{field}::{index}::{key}", _TOO_DEEP
+
+
+_TOO_DEEP = f"lists and maps are nested more than {lib.SS_VALUE_DEPTH_MAX} deep"
+
+
+def _depth(value: Any) -> int:
+    if isinstance(value, dict):
+        value = list(value.values())
+    return 1 + max(map(_depth, value), default=0) if isinstance(value, list) else 0
 
 
 def _action_problem(action: Action, index: int) -> str:
@@ -349,6 +362,8 @@ def _conditions_problems(properties: MatchProperties, conditions: Sequence[Attri
                 f"::{index}",
                 f'match_type=regexp for "{condition.key}" only supports Str, but found {_type_of(condition.value)}',
             )
+        elif _depth(condition.value) > lib.SS_VALUE_DEPTH_MAX:
+            yield f"::{index}::value", _TOO_DEEP
         else:
             texts = (condition.value,) if properties.match_type == _REGEXP else ("",)
             for _, message in _texts_problems(properties, texts):

@@ -429,6 +429,8 @@ typedef enum ss_value_type {
     SS_TYPE_MAP
 } ss_value_type;
 
+enum { SS_VALUE_DEPTH_MAX = 30 }; /* arrays and maps within one another: more would be no message that can be read */
+
 typedef struct ss_value {
     ss_value_type type;
     ss_text string;

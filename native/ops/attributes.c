@@ -15,7 +15,7 @@
 
 #define TAG(field, wire) ((uint32_t)(field) << 3 | (wire))
 
-enum { RETRY_MS = 1000, VALUE_DEPTH_MAX = 32, DELETED_MAX = 64 };
+enum { RETRY_MS = 1000, DELETED_MAX = 64 };
 
 /* ---------------------------------------------------------------- the compiled configuration */
 
@@ -701,7 +701,7 @@ static bool copy_value(const maker *m, const ss_value *value, bool *is_given, ss
     if (!value) {
         return true;
     }
-    *body = ss_any_value_of(&m->self->arena, value, VALUE_DEPTH_MAX);
+    *body = ss_any_value_of(&m->self->arena, value, SS_VALUE_DEPTH_MAX);
     if (body->data) {
         return true;
     }

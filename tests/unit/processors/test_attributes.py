@@ -205,6 +205,21 @@ def test_bad_choice_is_told_with_its_place(
     assert message in text
 
 
+@pytest.mark.parametrize("is_map", [False, True])
+def test_depth_of_values_has_a_limit(is_map: bool) -> None:
+    """What is nested deeper could not be read by anybody, and is told before the start; what is not, can be."""
+    value: Any = 1
+    for _ in range(30):
+        value = {"k": value} if is_map else [value]
+    action = Action(key="a", action="insert", value=value)
+    assert [] == _problems(Signal.TRACES, attributes.Config(actions=(action,)))
+    (pair,) = next(otlp.items(acting(action).run(otlp.traces(otlp.span())))).attributes
+    assert attributes_reference.any_value(value) == pair.value
+    deeper = attributes.Config(actions=(Action(key="a", action="insert", value=[value]),))
+    problem = ("actions::0::value", "lists and maps are nested more than 30 deep")
+    assert [problem] == _problems(Signal.TRACES, deeper)
+
+
 def test_nothing_to_do_is_refused() -> None:
     """With the key that is missing."""
     with pytest.raises(ConfigError, match='processors::attributes: missing required field "actions"'):
