@@ -94,7 +94,8 @@ test-asan: $(ASAN)/.built test-native-asan
 	@echo "testing over sockets with ASan and UBSan ..."
 	@LD_PRELOAD=$$($(CC) -print-file-name=libasan.so) PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0 \
 		$(ASAN)/bin/python -m pytest -q -p no:cacheprovider tests/integration tests/conformance -k "not grpcio"
-	@SPANSIEVE_BENCH_TOOLS=$(BUILD)/asan $(BIN)/python -m pytest -q tests/unit/bench/test_load.py
+	@SPANSIEVE_BENCH_TOOLS=$(BUILD)/asan $(BIN)/python -m pytest -q tests/unit/bench/test_load.py \
+		tests/unit/bench/test_load_http2.py
 
 # The real Collector, built with its own builder, side by side with spansieve: `make interop COLLECTOR=v0.165.0` for
 # another release than the newest.

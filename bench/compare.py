@@ -92,6 +92,12 @@ def compare(before: Run, after: Run) -> Comparison:
     return Comparison(tuple(changes), tuple(dict.fromkeys(notes)))
 
 
+def doubtful(before: Run, after: Run) -> set[str]:
+    """Return the scenarios that have become worse in what is noisy: these may be measured again to be sure."""
+    worse = compare(before, after).regressions
+    return {change.figure.scenario for change in worse if KINDS[change.figure.kind].guard == "noise"}
+
+
 def _change(old: Figure, new: Figure, guard: str) -> Change:
     by = (new.value / old.value - 1) if old.value else math.inf if new.value else 0.0
     if not KINDS[new.kind].less_is_better:

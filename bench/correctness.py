@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from bench.scenarios import Scenario
@@ -20,7 +20,7 @@ def check(
         sent: the requests, each sent once.
         received: by system, the requests that arrived; the first system is what the others are compared with.
     """
-    before = _count(scenario, sent)
+    before = _count(scenario, sent, deletes=scenario.deletes)
     after = {system: _count(scenario, requests) for system, requests in received.items()}
     wrong = {}
     for system, items in after.items():
@@ -48,12 +48,14 @@ def _items_problem(before: Counter[bytes], after: Counter[bytes], *, may_lose: b
     return f"{lost} of {before.total()} items are lost" if lost and not may_lose else ""
 
 
-def _count(scenario: Scenario, requests: Sequence[bytes]) -> Counter[bytes]:
+def _count(scenario: Scenario, requests: Sequence[bytes], deletes: Collection[str] = ()) -> Counter[bytes]:
     found: Counter[bytes] = Counter()
     for request in requests:
         for item in items_of(scenario.signal, request):
             for field in scenario.edits:
                 item[-1].ClearField(field)
+            for pair in [pair for pair in item[-1].attributes if pair.key in deletes]:
+                item[-1].attributes.remove(pair)
             found[_identity(item)] += 1
     return found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
@@ -140,16 +141,18 @@ def _measure_case(
 def _bearable_rate(send: Callable[[float | None], Sent]) -> float | None:
     """Return the items a second at which the load generator is not what limits the result, by trying.
 
-    None where the next request can be sent upon each answer, or where no rate helps: small requests that are sent at
-    their times cost it more than those upon answers, since it sleeps before each.
+    None where the next request can be sent upon each answer, or where no rate is easier: small requests that are sent
+    at their times cost it more than those upon answers, since it sleeps before each.
     """
-    rate = None
+    rate, easiest, least = None, None, math.inf
     for _ in range(_PACING_TRIES):
         sent = send(rate)
-        if sent.busy_share <= _MOST_BUSY:
-            return rate
+        if sent.busy_share < least:
+            easiest, least = rate, sent.busy_share
+        if least <= _MOST_BUSY:
+            break
         rate = sent.items / sent.seconds * _MOST_BUSY / sent.busy_share
-    return None
+    return easiest
 
 
 def _figures(

@@ -43,7 +43,7 @@ KINDS = {
     "advantage": Kind("its CPU, spansieve's = 1", "x", less_is_better=False),
     "request_cost": Kind("fitted cost of a request", "us"),
     "item_cost": Kind("fitted cost of an item", "us"),
-    "wire": Kind("bytes out", "B/item", guard="noise"),
+    "wire": Kind("bytes out", "B/item"),  # by how much comes within a batch's timeout; `packed` is guarded
     "idle_rss": Kind("idle RSS", "MB", guard="noise"),
     "peak_rss": Kind("peak RSS", "MB", guard="noise"),
     "overload_rss": Kind("peak RSS, twice the load and a stopped backend", "MB", guard="noise"),
@@ -183,6 +183,21 @@ class Run:
     quick: bool
     figures: tuple[Figure, ...] = ()
     profiles: tuple[Profile, ...] = ()
+
+    def joined(self, again: Self) -> Self:
+        """Return the run with the repeats of what was measured again: more values, and what differs between runs."""
+        more = {figure.key: figure for figure in again.figures}
+        figures = tuple(
+            dataclasses.replace(
+                figure,
+                values=figure.values + more[figure.key].values,
+                flags=tuple(dict.fromkeys(figure.flags + more[figure.key].flags)),
+            )
+            if figure.key in more
+            else figure
+            for figure in self.figures
+        )
+        return dataclasses.replace(self, figures=figures)
 
     def find(self, kind: str, **criteria: Any) -> Iterator[Figure]:
         """Yield the figures of a kind whose attributes are as the criteria say."""

@@ -2,9 +2,9 @@
  * The kernel alone, for instruction counts: reads requests from files and runs stages over them, a number of times.
  *
  * Usage: kernel REPEATS SIGNAL STAGES NAMES FILE...; SIGNAL is its number in spansieve.h; STAGES is a set of letters:
- * s scan, p sampler (10 %), f low-value filter, t metrics transform (all labels but `direction` removed, points
- * added up), e emit. The scan always runs. NAMES are the filter's patterns, joined by commas. Prints the items of one
- * repeat.
+ * s scan, p sampler (10 %), f low-value filter, d deletion of an attribute that most spans have, t metrics transform
+ * (all labels but `direction` removed, points added up), e emit. The scan always runs. NAMES are the filter's patterns,
+ * joined by commas. Prints the items of one repeat.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,6 +58,16 @@ static ss_op *new_sampler(ss_error *error) {
     return ss_sampler_new(&config, error);
 }
 
+/* Of captured spans most have the first, generated ones have the second. */
+static ss_op *new_deletion(ss_error *error) {
+    const ss_attribute_action actions[] = {
+        {.verb = SS_ATTRIBUTE_DELETE, .key = {"component", 9}},
+        {.verb = SS_ATTRIBUTE_DELETE, .key = {"net.peer.ip", 11}},
+    };
+    const ss_attributes_config config = {.actions = actions, .n_actions = 2};
+    return ss_attributes_new(&config, error);
+}
+
 static ss_op *new_transform(ss_error *error) {
     const char *labels[] = {"direction"};
     const ss_metric_operation operation = {
@@ -87,8 +97,9 @@ int main(int argc, char **argv) {
     ss_table *table = ss_table_new();
     ss_op *sampler = new_sampler(&error);
     ss_op *filter = new_filter(argv[4], &error);
+    ss_op *deletion = new_deletion(&error);
     ss_op *transform = new_transform(&error);
-    if (!table || !sampler || !filter || !transform) {
+    if (!table || !sampler || !filter || !deletion || !transform) {
         fprintf(stderr, "no memory, or no such configuration\n");
         return 1;
     }
@@ -109,6 +120,9 @@ int main(int argc, char **argv) {
             if (strchr(stages, 'f')) {
                 ss_op_run(filter, table, &verdict);
             }
+            if (strchr(stages, 'd')) {
+                ss_op_run(deletion, table, &verdict);
+            }
             if (strchr(stages, 't')) {
                 ss_op_run(transform, table, &verdict);
             }
@@ -122,6 +136,7 @@ int main(int argc, char **argv) {
     }
     printf("%zu\n", n_items);
     ss_op_free(transform);
+    ss_op_free(deletion);
     ss_op_free(filter);
     ss_op_free(sampler);
     ss_table_free(table);

@@ -45,8 +45,11 @@ _SPAN_STAGES = (
     Stage("s", "scan"),
     Stage("sp", "sampler"),
     Stage("spf", "low-value filter"),
-    Stage("spfe", "emit"),
+    Stage("spfd", "attribute deletion"),
+    Stage("spfde", "emit"),
 )
+# Of all spans, not only of those that a sampler leaves.
+_DELETION_STAGES = (Stage("s", "scan"), Stage("sd", "attribute deletion"), Stage("sde", "emit"))
 _POINT_STAGES = (Stage("s", "scan"), Stage("st", "label removal"), Stage("ste", "emit"))
 
 
@@ -54,6 +57,7 @@ def kernels() -> list[Kernel]:
     """Return all that is counted here."""
     found = [
         Kernel("kernel, spans", Signal.TRACES, recut.for_kernel(captured=False), _SPAN_STAGES),
+        Kernel("kernel, all spans", Signal.TRACES, recut.for_kernel(captured=False), _DELETION_STAGES),
         Kernel(
             "kernel, points",
             Signal.METRICS,
@@ -70,6 +74,7 @@ def kernels() -> list[Kernel]:
     if bodies.are_captured():
         captured = recut.for_kernel(captured=True)
         found.append(Kernel("kernel, captured spans", Signal.TRACES, captured, _SPAN_STAGES))
+        found.append(Kernel("kernel, all captured spans", Signal.TRACES, captured, _DELETION_STAGES))
     return found
 
 

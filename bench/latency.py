@@ -127,11 +127,11 @@ def _flags(runs: Sequence[Sent]) -> tuple[str, ...]:
     busy = max(sent.busy_share for sent in runs)
     flags = []
     if overslept > _SHARE * requests:
-        flags.append(f"the load generator was late with {overslept / requests:.0%} of the requests")
+        flags.append(f"the load generator was late with {overslept / requests:.1%} of the requests")
     if busy > BUSY_SHARE:
         flags.append(f"the load generator took {busy:.0%} of its core")
     if unsent > _SHARE * requests:
-        flags.append(f"{unsent / requests:.0%} of the requests found no stream and are not counted")
+        flags.append(f"{unsent / requests:.1%} of the requests found no stream and are not counted")
     if any(sent.failed or sent.refused for sent in runs):
         flags.append("requests were not accepted")
     return tuple(flags)

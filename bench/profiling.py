@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import subprocess
 import threading
 import time
 from collections import defaultdict
@@ -74,7 +75,7 @@ def _take(
 ) -> Profile:
     try:
         found = witness(figure, scenarios.get(figure.scenario), place)
-    except (MissingTool, RuntimeError, OSError) as error:
+    except (MissingTool, RuntimeError, OSError, subprocess.SubprocessError) as error:
         found = Findings(f"no profile could be had: {error}", (), "")
     path.parent.mkdir(parents=True, exist_ok=True)
     where = ", ".join(filter(None, (OURS, figure.scenario, figure.case)))
@@ -144,10 +145,12 @@ def _callgrind(figure: Figure, scenario: Scenario, sink: Sink, place: Place, why
     """Count instructions where there is no perf: slow, without the kernel, but it says where."""
     counts = place.folder / "callgrind.server"
     under = [find_tool("valgrind", "valgrind"), "--tool=callgrind", f"--callgrind-out-file={counts}"]
-    with place.start(OURS, scenario, sink.port, under=under) as server:
+    control = find_tool("callgrind_control", "valgrind")
+    with place.start(OURS, scenario, sink.port, under=[*under, "--instr-atstart=no"]) as server:
+        subprocess.run([control, "-i", "on", str(server.pid)], capture_output=True, check=True)
         if figure.items is not None:
             _load(figure, scenario, place).send(server.port, requests=_CALLGRIND_REQUESTS, retry=True)
-    how = f"callgrind, {_CALLGRIND_REQUESTS:,} requests and the start, user space only, since {why}"
+    how = f"callgrind, {_CALLGRIND_REQUESTS:,} requests, user space only, since {why}"
     return _annotated(how, kernel.annotate(counts))
 
 

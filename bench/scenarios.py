@@ -6,6 +6,7 @@
 | `signal` | `traces`, `metrics` or `logs` |
 | `expect` | what all do alike: `all`, what went in comes out; `some`, all that comes out went in; `merged`, sums stay |
 | `edits` | fields of an item that may come out otherwise than they went in |
+| `deletes` | attributes of an item that must not come out |
 | `cases` | a list of {items, streams, connections, bodies}, each a value or a list: all combinations are measured |
 | `quick` | the same, for `--quick` |
 | `process` | {items, connections}: measure start, idle and loaded memory too |
@@ -87,6 +88,7 @@ class Scenario:
     overload: Overload | None = None
     yardsticks: bool = False
     edits: tuple[str, ...] = ()
+    deletes: tuple[str, ...] = ()
     cannot: dict[str, str] = dataclasses.field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
@@ -108,7 +110,7 @@ def read(path: Path) -> Scenario:
     keys["latency"] = tuple(Latency(**row) for row in keys.get("latency", ()))
     for name in ("cases", "quick"):
         keys[name] = tuple(dict.fromkeys(_combine(keys.get(name, ()))))
-    for name in ("edits", "notes"):
+    for name in ("edits", "deletes", "notes"):
         keys[name] = tuple(keys.get(name, ()))
     return Scenario(**{**keys, "name": path.stem, "what": keys["what"].strip()})
 

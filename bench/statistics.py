@@ -59,16 +59,20 @@ def paired_ratios(numerators: Sequence[float], denominators: Sequence[float]) ->
 
 
 _MAD_TO_SIGMA = 1.4826  # of a normal distribution
+_RANGE_TO_SIGMA = {2: 1 / 1.128, 3: 1 / 1.693, 4: 1 / 2.059, 5: 1 / 2.326}  # of so many values, likewise
 _MEDIAN_TO_MEAN = math.sqrt(math.pi / 2)  # the median's standard error over the mean's, likewise
 
 
 def noise(values: Sequence[float]) -> float:
     """Return the standard error of the median in proportion to it; 0 for one value.
 
-    It comes from the median absolute deviation, which a few disturbed repeats do not move.
+    It comes from the median absolute deviation, which a few disturbed repeats do not move; of up to five values from
+    their range where that says more, since two of so few lie close together by chance.
     """
     middle = median(values)
     if len(values) < 2 or not middle:
         return 0.0
-    deviation = median(abs(value - middle) for value in values)
-    return _MEDIAN_TO_MEAN * _MAD_TO_SIGMA * deviation / math.sqrt(len(values)) / abs(middle)
+    sigma = _MAD_TO_SIGMA * median(abs(value - middle) for value in values)
+    if factor := _RANGE_TO_SIGMA.get(len(values)):
+        sigma = max(sigma, factor * (max(values) - min(values)))
+    return _MEDIAN_TO_MEAN * sigma / math.sqrt(len(values)) / abs(middle)

@@ -16,7 +16,8 @@ from bench.processes import Cores, MissingTool
 from bench.scenarios import Scenario
 from bench.systems import YARDSTICK
 
-PARTS = ("kernel", "compression", "cost", "process", "latency", "overload")
+OF_SCENARIOS = ("cost", "process", "latency", "overload")
+PARTS = ("kernel", "compression", *OF_SCENARIOS)
 _ROUNDS, _QUICK_ROUNDS = 5, 2
 _LOAD_S, _QUICK_LOAD_S = 0.25, 0.2
 

@@ -162,6 +162,9 @@ class Component(Protocol):
         """Return the component's own metrics as they are now; none where a subclass says nothing else."""
         return ()
 
+    def refresh(self) -> None:
+        """Look at files that the configuration names, which was read again and is the same; nothing by default."""
+
 
 class OpProcessor(Component, Protocol):
     """A processor whose work is one native op; neighbours share one pass over the bytes."""

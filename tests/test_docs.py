@@ -15,7 +15,7 @@ from collector.registry import Registry
 ROOT = Path(__file__).parents[1]
 READMES = [*sorted(ROOT.glob("[!.]*/README.md")), ROOT / "README.md"]
 PAGES = [*READMES, ROOT / "deploy" / "sampling.md"]
-CONFIGS = sorted((ROOT / "deploy").rglob("*.yaml"))
+CONFIGS = sorted((ROOT / "deploy" / "config").glob("*.yaml"))
 
 
 def blocks(path: Path, language: str) -> list[str]:

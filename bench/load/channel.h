@@ -47,9 +47,11 @@ typedef struct load_call {
     bool is_measured;
 
     /* The protocol's. */
-    int32_t stream_id;
+    uint32_t stream_id;
     uint8_t prefix[CALL_PREFIX_BYTES];
     size_t n_taken; /* bytes of prefix and body that are queued */
+    int64_t window; /* bytes that the peer takes now */
+    struct load_call *next_unsent;
     ss_client_response response;
 } load_call;
 

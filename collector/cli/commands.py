@@ -22,6 +22,7 @@ def _common(command: CommandT) -> CommandT:
             "--feature-gates",
             "feature_gates",
             multiple=True,
+            metavar="GATES",
             help="As of the Collector; without effect here.",
         ),
         click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Set one value: a.b=value."),
@@ -56,7 +57,13 @@ def _show_version(context: click.Context, parameter: click.Parameter, value: boo
 )
 @click.pass_context
 def spansieve(context: click.Context, /, **options: tuple[str, ...]) -> int | None:
-    """An OpenTelemetry Collector as a sidecar. Without a command it runs."""
+    r"""An OpenTelemetry Collector as a sidecar.
+
+    Without a command it runs until SIGTERM; SIGHUP reads the configuration again.
+
+    \b
+        spansieve --config config.yaml
+    """
     context.obj = Options(**options)
     if context.invoked_subcommand is not None:
         return None
@@ -111,7 +118,8 @@ def docs(component: str | None, output: str | None) -> int:
 
 
 @spansieve.command()
-def schema() -> int:
+@click.option("--partial", "is_partial", is_flag=True, help="Of a file that is merged with others.")
+def schema(is_partial: bool) -> int:
     """Print the JSON Schema of a configuration.
 
     Editors complete and check a configuration by it.
@@ -119,7 +127,7 @@ def schema() -> int:
     from collector.cli.schema import schema as run
     from collector.registry import Registry
 
-    return run(Registry())
+    return run(Registry(), is_partial=is_partial)
 
 
 @spansieve.command("print-config")
@@ -141,7 +149,9 @@ def print_config(
 
 
 @spansieve.command(
-    add_help_option=False, context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False}
+    short_help="Measure this checkout beside other collectors.",
+    add_help_option=False,
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
 )
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def bench(arguments: Sequence[str]) -> int:

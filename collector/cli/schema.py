@@ -9,8 +9,8 @@ from collector.config.schema import schema as make
 from collector.registry import Registry
 
 
-def schema(registry: Registry) -> int:
-    """Print the schema."""
-    json.dump(make(registry), sys.stdout, indent=2, ensure_ascii=False)
+def schema(registry: Registry, *, is_partial: bool) -> int:
+    """Print the schema, of whole configurations or of files that are parts of one."""
+    json.dump(make(registry, is_partial=is_partial), sys.stdout, indent=2, ensure_ascii=False)
     sys.stdout.write("\n")
     return 0

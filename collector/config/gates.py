@@ -46,6 +46,13 @@ GATES = {
             "extension.healthcheck.useComponentStatus", False, "Alpha", "v0.142.0",
             "Tell the state of each component in health_check.",
         ),
+        Gate("filter.filterlog.useOTTLBridge", False, "Alpha", "v0.81.0", "Choose log records by OTTL; the same ones."),
+        Gate("filter.filtermetric.useOTTLBridge", False, "Alpha", "v0.81.0", "Choose metrics by OTTL; the same ones."),
+        Gate("filter.filterspan.useOTTLBridge", False, "Alpha", "v0.79.0", "Choose spans by OTTL; the same ones."),
+        Gate("ottl.PanicDuplicateName", True, "Stable", "v0.141.0", "Refuse functions of OTTL with one name."),
+        Gate("ottl.contexts.enableOTelColContext", True, "Stable", "v0.147.0", "Know paths of otelcol in OTTL."),
+        Gate("ottl.functions.enableLambda", False, "Alpha", "v0.155.0", "Take functions as arguments in OTTL."),
+        Gate("ottl.set.allowNil", True, "Beta", "v0.158.0", "Let set of OTTL write nothing."),
         Gate("pdata.useProtoPooling", False, "Alpha", "v0.133.0", "Reuse memory of requests; always so here."),
         Gate(
             "pkg.confighttp.PrioritizeNewKeepalive", True, "Stable", "v0.162.0",

@@ -93,9 +93,25 @@ def _to_yaml(annotation: Any, value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def schema(registry: Registry) -> Schema:
-    """Return the schema of all that this installation can run."""
-    return _Builder().document(registry)
+def schema(registry: Registry, *, is_partial: bool = False) -> Schema:
+    """Return the schema of all that this installation can run.
+
+    Args:
+        is_partial: of a file that is merged with others, and may lack what they have.
+    """
+    document = _Builder().document(registry)
+    return _without_required(document) if is_partial else document
+
+
+def _without_required(schema: Any) -> Any:
+    # A list of keys; a key of that name would have a schema.
+    if isinstance(schema, dict):
+        return {
+            name: _without_required(value)
+            for name, value in schema.items()
+            if name != "required" or not isinstance(value, list)
+        }
+    return [_without_required(value) for value in schema] if isinstance(schema, list) else schema
 
 
 class _Builder:

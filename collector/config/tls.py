@@ -82,7 +82,7 @@ class TLS:
         (), doc="P256, P384, P521, X25519 or X25519MLKEM768, in order of preference."
     )
     reload_interval: Duration = option(
-        Duration(0.0), doc="Read certificate and key again this often; 0 is never.", minimum=0
+        Duration(0.0), doc="Read certificate and key again this often; 0: at SIGHUP only.", minimum=0
     )
     tpm: dict[str, Any] = option(
         factory=dict, doc="Keys in a TPM: not supported yet, only `enabled: false` is."
@@ -275,21 +275,38 @@ def _pem(path: str, pem: str, begin: Pattern[str], what: str, kind: str) -> str:
 
 
 class CertificateWatch:
-    """Reads what a section names now and then, and hands it on when it has changed.
+    """Reads what a section names again, when it is told to and now and then, and hands it on when it has changed.
 
     What cannot be used is logged, and the last good certificates stay in use.
 
     Args:
         pem: what was read at the start.
         use: takes what has changed; raises TLSFailure when it cannot be used.
+        every: calls back each so many seconds, until what it returns is cancelled.
+        period_s: how often to look without being told to; 0 for never.
     """
 
-    def __init__(self, tls: TLS, pem: Pem, use: Callable[[Pem], None], log: Log) -> None:
+    def __init__(
+        self,
+        tls: TLS,
+        pem: Pem,
+        use: Callable[[Pem], None],
+        log: Log,
+        *,
+        every: Callable[[float, Callable[[], None]], Any],
+        period_s: float,
+    ) -> None:
         self._tls = tls
         self._used = pem
         self._refused: Pem | str | None = None
         self._use = use
         self._log = log
+        self._timer = every(period_s, self.check) if period_s > 0 else None
+
+    def cancel(self) -> None:
+        """Look no more but when told to."""
+        if self._timer is not None:
+            self._timer.cancel()
 
     def check(self) -> None:
         """Look, and use what is new."""

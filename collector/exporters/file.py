@@ -10,12 +10,13 @@ Source: OpenTelemetry Collector contrib, fileexporter (keys, defaults, framing, 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import time
 from collections.abc import Iterator
 
 from collector.component import Factory, Settings, Stability
-from collector.config.fields import Duration, option, section
+from collector.config.fields import Duration, option, section, unserved
 from collector.errors import MalformedInput, PermanentError, RetryableError, StartError
 from collector.exporterhelper.queue import QueueConfig, QueueSender
 from collector.exporterhelper.request import Request, Sent
@@ -26,6 +27,9 @@ from collector.telemetry.instruments import Sample
 from collector.threads import Lock
 
 _DAY_S = 86400
+_DEFAULT_MEGABYTES = 100
+_DEFAULT_PERMISSIONS = 0o755
+_OCTAL_DIGITS = frozenset("01234567")
 _REASON = "-size"
 """What the name of a rotated file ends in: why it was rotated."""
 
@@ -49,7 +53,10 @@ class Rotation:
     """The `rotation` section."""
 
     max_megabytes: int = option(
-        100, doc="Start a new file before this one grows larger.", unit="MiB", minimum=1
+        _DEFAULT_MEGABYTES,
+        doc="Start a new file before this one grows larger; 0 is 100.",
+        unit="MiB",
+        minimum=0,
     )
     max_days: int = option(
         0, doc="Delete rotated files older than this; 0 for never.", unit="days", minimum=0
@@ -57,14 +64,26 @@ class Rotation:
     max_backups: int = option(100, doc="Rotated files to keep; 0 for all.", minimum=0)
     localtime: bool = option(False, doc="Name rotated files by local time instead of UTC.")
 
+    @property
+    def max_bytes(self) -> int:
+        """The size in force."""
+        return (self.max_megabytes or _DEFAULT_MEGABYTES) * 2**20
+
 
 @section
 class Config:
     """The exporter's keys."""
 
-    path: str = option("", doc="File to write; its folder must exist.")
+    path: str = option("", doc="File to write.")
+    create_directory: bool = option(False, doc="Make its folder where there is none.")
+    directory_permissions: str = option("", doc="Of a folder that is made, in octal; empty is 0755.")
     format: Format = option(Format.JSON, doc="json (a line a request) or proto (length-prefixed).")
-    compression: Compression = option(Compression.NONE, doc="none or zstd (length-prefixed frames).")
+    compression: Compression = option(
+        Compression.NONE, doc="none or zstd (length-prefixed frames).", synonyms={"": Compression.NONE.value}
+    )
+    compression_params: Any = unserved()
+    encoding: Any = unserved()
+    group_by: Any = unserved()
     append: bool = option(False, doc="Add to an existing file instead of emptying it.")
     rotation: Rotation | None = option(None, doc="Start new files by size; off without this section.")
     flush_interval: Duration = option(
@@ -75,8 +94,10 @@ class Config:
         """Yield (field, message) for each rule that the values break."""
         if not self.path:
             yield "path", "path must be non-empty"
-        if self.append and self.compression is not Compression.NONE:
-            yield "append", "append and compression enabled at the same time is not supported"
+        if self.directory_permissions and not self.create_directory:
+            yield "directory_permissions", "directory_permissions requires create_directory to be true"
+        if not _OCTAL_DIGITS.issuperset(self.directory_permissions):
+            yield "directory_permissions", "directory_permissions value must be a valid octal representation"
         if self.append and self.rotation is not None:
             yield "append", "append and rotation enabled at the same time is not supported"
 
@@ -104,7 +125,7 @@ class RecordFile:
         """
         with self._lock:
             rotation = self._rotation
-            if rotation and self._size and self._size + len(record) > rotation.max_megabytes * 2**20:
+            if rotation and self._size and self._size + len(record) > rotation.max_bytes:
                 self._rotate(rotation)
             view = memoryview(record)
             try:
@@ -181,6 +202,9 @@ def _acquire(config: Config) -> RecordFile:
         if path in _open_files:
             file, users = _open_files[path]
         else:
+            if config.create_directory:
+                permissions = int(config.directory_permissions or "0", 8) or _DEFAULT_PERMISSIONS
+                os.makedirs(os.path.dirname(path), permissions, exist_ok=True)
             file, users = RecordFile(path, append=config.append, rotation=config.rotation), 0
         _open_files[path] = (file, users + 1)
         return file
@@ -224,9 +248,8 @@ class File:
         try:
             self._file = _acquire(self._config)
         except OSError as error:
-            raise StartError(
-                self._settings.id, f"cannot write {self._config.path!r}: {error.strerror}"
-            ) from error
+            advice = "; create_directory: true makes its folder" if error.errno == errno.ENOENT else ""
+            raise StartError(self._settings.id, f"{self._problem(error)}{advice}") from error
         self._queue.start()
 
     def shutdown(self, deadline_s: float) -> None:
@@ -248,8 +271,11 @@ class File:
         try:
             self._file.write(record)
         except OSError as error:
-            raise RetryableError(f"cannot write {self._config.path!r}: {error.strerror}") from error
+            raise RetryableError(self._problem(error)) from error
         return Sent(len(record))
+
+    def _problem(self, error: OSError) -> str:
+        return f"cannot write {self._config.path!r}: {(error.strerror or str(error)).lower()}"
 
     def _record(self, request: Request) -> bytes:
         message: Any = request.view

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from collector import __version__
-from collector.component import Factory, Handle, Settings, Stability
+from collector.component import Factory, Settings, Stability
 from collector.config.fields import Duration, option, section
 from collector.config.tls import CertificateWatch, TLSClient
 from collector.config.values import split_address
@@ -206,7 +206,7 @@ class OtlpGrpc:
         host, port = parse_endpoint(config.endpoint)
         self._config = config
         self._settings = settings
-        self._watch: Handle | None = None
+        self._watch: CertificateWatch | None = None
         self._client: Any = None
         self._endpoint = config.endpoint
         self._signal = settings.own_signal
@@ -251,10 +251,15 @@ class OtlpGrpc:
             tls = keys.native(pem, _host_of(self._config.authority) or host)
         except TLSFailure as error:
             raise StartError(self._settings.id, str(error)) from error
-        if keys.reload_interval > 0:
-            watch = CertificateWatch(keys, pem, tls.use, self._log)
-            self._watch = self._settings.loop.every(keys.reload_interval, watch.check)
+        self._watch = CertificateWatch(
+            keys, pem, tls.use, self._log, every=self._settings.loop.every, period_s=keys.reload_interval
+        )
         return tls
+
+    def refresh(self) -> None:
+        """Use certificates that have changed."""
+        if self._watch is not None:
+            self._watch.check()
 
     def shutdown(self, deadline_s: float) -> None:
         """Send what is queued within deadline_s seconds, then close the connections."""

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator, Mapping
 
 from collector import __version__
-from collector.component import Factory, Handle, Settings, Stability
+from collector.component import Factory, Settings, Stability
 from collector.config.fields import Duration, option, section, unserved
 from collector.config.tls import CertificateWatch, TLSClient
 from collector.errors import (
@@ -224,7 +224,7 @@ class OtlpHttp:
         self._level = native_level(config.compression_params, config.compression)
         is_json = config.encoding is Encoding.JSON  # which is made from what waits in the queue
         self._pool: Any = None
-        self._watch: Handle | None = None
+        self._watch: CertificateWatch | None = None
         self._settings = settings
         self._queue = QueueSender(
             settings,
@@ -262,9 +262,19 @@ class OtlpHttp:
             self._use(tls, pem)
         except TLSFailure as error:
             raise StartError(self._settings.id, str(error)) from error
-        if tls.reload_interval > 0:
-            watch = CertificateWatch(tls, pem, lambda pem: self._use(tls, pem), self._settings.log)
-            self._watch = self._settings.loop.every(tls.reload_interval, watch.check)
+        self._watch = CertificateWatch(
+            tls,
+            pem,
+            lambda pem: self._use(tls, pem),
+            self._settings.log,
+            every=self._settings.loop.every,
+            period_s=tls.reload_interval,
+        )
+
+    def refresh(self) -> None:
+        """Use certificates that have changed."""
+        if self._watch is not None:
+            self._watch.check()
 
     def _use(self, tls: TLSClient, pem: Pem) -> None:
         """Connect with these certificates from the next connection on."""

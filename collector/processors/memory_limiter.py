@@ -128,7 +128,8 @@ class _Watch:
         self._settings = settings
         self._log = settings.log.unbind("otelcol.component.id", "otelcol.pipeline.id", "otelcol.signal")
         self._read_rss = read_rss
-        self.hard, self.soft = _limits(config, read_total)
+        self._total = read_total()
+        self.hard, self.soft = _limits(config, self._total)
         self._soft_interval_s = float(config.min_gc_interval_when_soft_limited)
         self._hard_interval_s = float(config.min_gc_interval_when_hard_limited)
         self._last_gc_s = float("-inf")
@@ -147,6 +148,12 @@ class _Watch:
             spike_limit_mib=(self.hard - self.soft) // _MIB,
             check_interval=float(self._config.check_interval),
         )
+        if self.hard >= self._total:
+            self._log.warning(
+                "The limit is all the memory that there is, or more: the kernel may kill before it refuses.",
+                limit_mib=self.hard // _MIB,
+                available_mib=self._total // _MIB,
+            )
         self.check()
         self._timer = self._settings.loop.every(self._config.check_interval, self.check)
 
@@ -214,7 +221,7 @@ class MemoryLimiter:
 
     Args:
         read_rss: returns the resident set size in bytes.
-        read_total: returns the bytes of memory that limit_percentage is a share of.
+        read_total: returns the bytes of memory that there are, of which limit_percentage is a share.
     """
 
     def __init__(
@@ -249,11 +256,10 @@ class MemoryLimiter:
             yield Sample(instrument, self._labels, self.op.counter(index))
 
 
-def _limits(config: Config, read_total: Callable[[], int]) -> tuple[int, int]:
+def _limits(config: Config, total: int) -> tuple[int, int]:
     if config.limit_mib:
         hard, spike = config.limit_mib * _MIB, config.spike_limit_mib * _MIB
     else:
-        total = read_total()
         hard, spike = total * config.limit_percentage // 100, total * config.spike_limit_percentage // 100
     return hard, hard - (spike or hard // 5)
 

@@ -240,7 +240,8 @@ class Receiver:
         self._reporter = FaultReporter(self._native, settings)
         self._transport: Transport | None = None
         self._addresses: dict[str, str] = {}
-        self._watches: list[Handle] = []
+        self._watches: list[CertificateWatch] = []
+        self._timer: Handle | None = None
         self._told_failures: dict[str, tuple[int, float]] = {}
         self._told: dict[Stranger, tuple[int, float]] = {}
 
@@ -271,15 +272,20 @@ class Receiver:
             ) from error
         self._transport = transport
         self._reporter.start()
-        self._watches.append(self._settings.loop.every(_STRANGERS_PERIOD_S, self._tell_of_strangers))
+        self._timer = self._settings.loop.every(_STRANGERS_PERIOD_S, self._tell_of_strangers)
         for protocol, address in self._addresses.items():
             self._settings.log.info(f"Starting {protocol.upper()} server", endpoint=address)
         self._advise()
 
+    def refresh(self) -> None:
+        """Use certificates that have changed."""
+        for watch in self._watches:
+            watch.check()
+
     def shutdown(self, deadline_s: float) -> None:
         """Refuse new requests, let those in flight finish within deadline_s, close."""
-        for watch in self._watches:
-            watch.cancel()
+        for waiting in (*self._watches, *([self._timer] if self._timer is not None else [])):
+            waiting.cancel()
         self._watches = []
         if self._transport is not None:
             self._transport.shutdown(deadline_s)
@@ -314,16 +320,23 @@ class Receiver:
     def _start_tls(self) -> None:
         """Read the certificates of each protocol that has some, now and as often as is wished."""
         protocols = self._config.protocols
-        for name, alpn, protocol in (("grpc", "h2", protocols.grpc), ("http", "http/1.1", protocols.http)):
+        for name, alpn, protocol in (("grpc", "h2", protocols.grpc), ("http", "h2,http/1.1", protocols.http)):
             keys = protocol.tls if protocol is not None else None
             if keys is None:
                 continue
             pem = keys.read()
             tls = keys.native(pem, alpn)
             self._tls[name] = tls
-            if keys.check_period_s > 0:
-                watch = CertificateWatch(keys, pem, tls.use, self._settings.log)
-                self._watches.append(self._settings.loop.every(keys.check_period_s, watch.check))
+            self._watches.append(
+                CertificateWatch(
+                    keys,
+                    pem,
+                    tls.use,
+                    self._settings.log,
+                    every=self._settings.loop.every,
+                    period_s=keys.check_period_s,
+                )
+            )
         self._listeners = listeners(protocols, self._tls, self._settings.metadata_names)
 
     def _new_transport(self) -> Transport:

@@ -82,8 +82,14 @@ class Service:
         if left_over:
             drain = begin(self._shut_down, old.graph, left_over, self._shutdown_timeout_s)
             self._drains = [*(wait for wait in self._drains if not wait(0.0)), drain]
-        kept = len(old.instances) - len(left_over)
-        return Reloaded(kept, started=len(self._running.instances) - kept, stopped=len(left_over))
+        kept = [
+            instance
+            for node, instance in self._running.instances.items()
+            if old.instances.get(node) is instance
+        ]
+        self._tell(kept, "refresh")
+        n_started = len(self._running.instances) - len(kept)
+        return Reloaded(len(kept), started=n_started, stopped=len(left_over))
 
     def not_ready(self) -> None:
         """Tell the extensions that the collector is about to shut down."""
@@ -138,7 +144,7 @@ class Service:
         return old, left_over
 
     def _tell(self, instances: Iterable[Instance], word: str) -> None:
-        """Call the method `ready` or `not_ready` of those components that have it."""
+        """Call the method `ready`, `not_ready` or `refresh` of those components that have it."""
         for instance in instances:
             try:
                 getattr(instance.component, word, _nothing)()

@@ -721,7 +721,7 @@ typedef struct ss_tls_config {
     const char *groups;   /* curves, OpenSSL's list; none: its default */
     uint16_t min_version; /* as it is written in TLS; 0: OpenSSL's */
     uint16_t max_version;
-    const char *alpn;        /* the one protocol that is spoken: h2 or http/1.1 */
+    const char *alpn;        /* protocols that are spoken, h2 and http/1.1, the best first, with a comma between */
     const char *server_name; /* client: to ask for and to verify */
 } ss_tls_config;
 
@@ -764,7 +764,8 @@ typedef struct ss_cors_config {
 
 typedef struct ss_listener_config {
     int fd;                          /* bound, listening; the server dups it */
-    ss_transport transport;          /* GRPC: HTTP/2 with prior knowledge; HTTP: HTTP/1.1 */
+    ss_transport transport;          /* GRPC: HTTP/2 with prior knowledge; HTTP: HTTP/1.1, or HTTP/2
+                                        where tls agrees on it */
     size_t max_message_bytes;        /* before and after decompression */
     uint32_t max_concurrent_streams; /* 0: 200 */
     uint32_t initial_window_bytes;   /* of a stream, 0: 2 MiB; the connection's is four times that */

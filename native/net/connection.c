@@ -35,8 +35,8 @@ ss_reply_route *ss_connection_route(ss_connection *connection, uint64_t deadline
 
 void ss_connection_await(ss_connection *connection, void *stream, ss_reply **holder) {
     ss_reply *reply = connection->scratch->route.slip;
-    reply->connection = connection;
-    reply->stream = stream;
+    reply->connection = connection->carrier ? connection->carrier : connection;
+    reply->stream = connection->carrier ? connection->carrier_stream : stream;
     reply->holder = holder;
     *holder = reply;
 }

@@ -151,6 +151,10 @@ struct ss_connection {
     bool is_paused;       /* a request that is not an admin's waits for its answer, and nothing is read meanwhile */
     uint64_t wake_ns;     /* when it wants its tick at the latest; UINT64_MAX: like the others */
 
+    /* One exchange in a connection of HTTP/2, see exchange.h. */
+    ss_connection *carrier; /* NULL: it has a socket */
+    void *carrier_stream;
+
     /* The loop's part. */
     int fd;
     struct ss_tls_stream *tls; /* NULL: plain text */

@@ -174,7 +174,9 @@ static bool respond(http1 *connection, int status, const char *content_type, con
     }
     int head_size = snprintf(head, sizeof head, "HTTP/1.1 %d %s\r\n%s%s%s%s", status, reason_of(status), type, extra,
                              persistence, size);
-    ss_count(&connection->base.scratch->stats.requests, 1);
+    if (!connection->base.carrier) { /* which counts it */
+        ss_count(&connection->base.scratch->stats.requests, 1);
+    }
     ss_status written = ss_buffer_append(output, (const uint8_t *)head, (size_t)head_size);
     if (written == SS_OK && connection->has_headers) {
         written = append_configured(connection, output);

@@ -1,6 +1,6 @@
 /*
- * OTLP/gRPC on HTTP/2 with prior knowledge. nghttp2 keeps the protocol's state; this file turns streams into requests
- * and answers, and keeps peers within bounds.
+ * OTLP/gRPC on HTTP/2, and OTLP/HTTP where TLS has agreed on HTTP/2. nghttp2 keeps the protocol's state; this file
+ * turns streams into requests and answers, and keeps peers within bounds.
  *
  * Bounds: every frame that makes work without bringing a request costs a credit, and answered requests bring credits
  * back, so that all floods (PING, SETTINGS, WINDOW_UPDATE, PRIORITY, empty DATA, reset streams in whichever way) run
@@ -12,6 +12,7 @@
 #include "net/connection.h"
 #include "core/clock.h"
 #include "core/hash.h"
+#include "net/exchange.h"
 #include "net/grpc.h"
 #include "net/health.h"
 
@@ -62,6 +63,7 @@ typedef struct stream {
     ss_body body;         /* the request; then the response where it is not the usual empty one */
     ss_buffer metadata;
     size_t reply_sent;
+    ss_exchange exchange; /* of a listener for HTTP */
 } stream;
 
 typedef struct stream_list {
@@ -106,6 +108,7 @@ typedef struct http2 {
     stream *borrowing;      /* whose body lies in the read buffer */
     size_t n_too_fast;      /* pending streams */
     head head;
+    ss_exchange_head exchange_head;
     size_t held_bytes;
     int32_t credit;
     uint64_t credit_ns; /* when credit was last given by time */
@@ -146,6 +149,10 @@ static void list_remove(stream *s) {
     *(s->next ? &s->next->previous : &list->last) = s->previous;
 }
 
+static bool is_http(const http2 *connection) {
+    return connection->base.listener->config.transport == SS_TRANSPORT_HTTP;
+}
+
 static bool has_streams(const http2 *connection) {
     return connection->unfinished.first || connection->pending.first || connection->answered.first ||
            connection->watching.first;
@@ -171,7 +178,8 @@ static void release_request(http2 *connection, stream *s) {
     if (connection->borrowing == s) {
         connection->borrowing = NULL;
     }
-    connection->held_bytes -= s->body.held.length + s->metadata.length;
+    connection->held_bytes -= s->body.held.length + s->metadata.length + s->exchange.held;
+    s->exchange.held = 0;
     ss_body_release(connection->base.scratch, &s->body);
     ss_buffer_free(&s->metadata);
 }
@@ -189,6 +197,7 @@ static void stream_free(http2 *connection, stream *s) {
     ss_reply_abandon(s->reply);
     read_on(connection, s);
     release_request(connection, s);
+    ss_exchange_end(&s->exchange);
     if (!has_streams(connection)) {
         connection->idle_ns = connection->base.scratch->now_ns;
     }
@@ -545,6 +554,93 @@ static int take_data(http2 *connection, stream *s, const uint8_t *bytes, size_t 
     return 0;
 }
 
+/* ------------------------------------------------------------------ OTLP/HTTP */
+
+/* Take no new streams, and end when those that are there have ended. Requests on their way are still taken: the last
+ * word is said when the peer has answered the ping. */
+static void start_drain(http2 *connection, const char *reason, uint64_t patience_ns) {
+    static const uint8_t opaque[8] = {'d', 'r', 'a', 'i', 'n', 0, 0, 0};
+    uint64_t final_ns = connection->base.scratch->now_ns + patience_ns;
+    if (!connection->drain_reason) {
+        connection->drain_reason = reason;
+        connection->final_goaway_ns = final_ns;
+        nghttp2_submit_shutdown_notice(connection->session);
+        nghttp2_submit_ping(connection->session, NGHTTP2_FLAG_NONE, opaque);
+    } else if (connection->final_goaway_ns > final_ns) {
+        connection->final_goaway_ns = final_ns;
+    }
+}
+
+static ssize_t read_exchange(nghttp2_session *session, int32_t id, uint8_t *out, size_t capacity, uint32_t *flags,
+                             nghttp2_data_source *source, void *user) {
+    (void)session, (void)id, (void)user;
+    stream *s = source->ptr;
+    size_t left = s->exchange.length - s->reply_sent;
+    size_t size = left < capacity ? left : capacity;
+    memcpy(out, s->exchange.inner->output.data + s->exchange.body + s->reply_sent, size);
+    s->reply_sent += size;
+    *flags |= size == left ? NGHTTP2_DATA_FLAG_EOF : 0;
+    return (ssize_t)size;
+}
+
+static int answer_exchange(http2 *connection, stream *s) {
+    size_t n_fields;
+    finish_request(connection, s, &connection->answered);
+    nghttp2_nv *fields = ss_exchange_answer(&s->exchange, &n_fields);
+    if (!fields) {
+        return NGHTTP2_ERR_NOMEM;
+    }
+    const nghttp2_data_provider provider = {.source.ptr = s, .read_callback = read_exchange};
+    int result =
+        nghttp2_submit_response(connection->session, s->id, fields, n_fields, s->exchange.length ? &provider : NULL);
+    free(fields);
+    if (connection->base.listener->config.closes_after_answer) {
+        start_drain(connection, "", stopped_patience_ns);
+    }
+    return result;
+}
+
+/* A request that is not looked at. */
+static int answer_status(http2 *connection, stream *s, const char *status) {
+    const nghttp2_nv field = nv_of(":status", status, strlen(status));
+    finish_request(connection, s, &connection->answered);
+    return nghttp2_submit_response(connection->session, s->id, &field, 1, NULL);
+}
+
+/* After the request has gone on. */
+static int follow_exchange(http2 *connection, stream *s, ss_status status) {
+    const ss_exchange *exchange = &s->exchange;
+    if (status != SS_OK) {
+        return NGHTTP2_ERR_NOMEM;
+    }
+    if (ss_exchange_is_answered(exchange)) {
+        return answer_exchange(connection, s);
+    }
+    if (exchange->inner->is_paused) {
+        release_request(connection, s);
+        list_remove(s);
+        list_append(&connection->pending, s); /* without a deadline: behind those that have one */
+    } else if (connection->held_bytes / HELD_FACTOR > connection->base.listener->config.max_message_bytes) {
+        return answer_status(connection, s, "503");
+    }
+    return 0;
+}
+
+static int begin_exchange(http2 *connection, stream *s) {
+    s->headers_done = true;
+    s->deadline_ns = UINT64_MAX;
+    if (connection->head.bytes > SS_MAX_HEADER_BYTES) {
+        return answer_status(connection, s, "431");
+    }
+    ss_status status = ss_exchange_begin(&s->exchange, &connection->exchange_head, !s->complete, &connection->base, s);
+    return follow_exchange(connection, s, status);
+}
+
+static int feed_exchange(http2 *connection, stream *s, const uint8_t *bytes, size_t length) {
+    connection->held_bytes += length;
+    return follow_exchange(connection, s, ss_exchange_feed(&s->exchange, bytes, length, false));
+}
+
 /* ------------------------------------------------------------------ nghttp2's callbacks */
 
 static int fail(http2 *connection, uint32_t code) {
@@ -564,6 +660,9 @@ static int charge(http2 *connection) {
 /* A peer that pings for no reason, and more often than it may, is ended. Answers make up for pings. */
 static int take_ping(http2 *connection) {
     const ss_listener_config *config = &connection->base.listener->config;
+    if (is_http(connection)) {
+        return 0; /* only gRPC's servers mind; floods run dry */
+    }
     uint64_t now = connection->base.scratch->now_ns, last = connection->last_ping_ns;
     connection->last_ping_ns = now;
     if (connection->has_sent) {
@@ -603,6 +702,7 @@ static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *fram
 static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *user) {
     http2 *connection = user;
     connection->head = (head){.timeout_ns = UINT64_MAX};
+    ss_exchange_head_reset(&connection->exchange_head);
     if (frame->headers.cat != NGHTTP2_HCAT_REQUEST) {
         return 0; /* trailers, of which gRPC clients send none that matter */
     }
@@ -656,6 +756,14 @@ static int keep_metadata(http2 *connection, stream *s, const uint8_t *name, size
     return result == 0 ? keep_value(connection, s, host, sizeof host - 1, value, length) : result;
 }
 
+static int take_field(http2 *connection, const uint8_t *name, size_t name_length, const uint8_t *value, size_t length) {
+    switch (ss_exchange_head_add(&connection->exchange_head, name, name_length, value, length)) {
+    case SS_OK: return 0;
+    case SS_ERR_MALFORMED: return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE; /* resets the stream */
+    default: return fail(connection, NGHTTP2_INTERNAL_ERROR);
+    }
+}
+
 static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name, size_t name_length,
                      const uint8_t *value, size_t length, uint8_t flags, void *user) {
     (void)flags;
@@ -666,6 +774,10 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
         return h->bytes > (size_t)SS_MAX_HEADER_BYTES * HEADER_FLOOD_FACTOR
                    ? fail(connection, NGHTTP2_ENHANCE_YOUR_CALM)
                    : 0;
+    }
+    if (is_http(connection)) {
+        return frame->headers.cat == NGHTTP2_HCAT_REQUEST ? take_field(connection, name, name_length, value, length)
+                                                          : 0;
     }
     if (connection->base.listener->metadata_names.n && frame->headers.cat == NGHTTP2_HCAT_REQUEST) {
         stream *s = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
@@ -710,7 +822,25 @@ static int on_data_chunk(nghttp2_session *session, uint8_t flags, int32_t id, co
     (void)flags;
     http2 *connection = user;
     stream *s = nghttp2_session_get_stream_user_data(session, id);
-    return s && !s->answered ? checked(connection, take_data(connection, s, bytes, length)) : 0;
+    if (!s || s->answered) {
+        return 0;
+    }
+    return checked(connection, is_http(connection) ? feed_exchange(connection, s, bytes, length)
+                                                   : take_data(connection, s, bytes, length));
+}
+
+/* The headers of a call, or its end, may have come. */
+static int go_on(http2 *connection, stream *s) {
+    int result = s->headers_done ? 0 : take_headers(connection, s);
+    return result == 0 && s->complete && !s->answered && !s->reply ? take_request(connection, s) : result;
+}
+
+static int go_on_with_exchange(http2 *connection, stream *s) {
+    if (!s->headers_done) {
+        return begin_exchange(connection, s);
+    }
+    return s->complete && !s->answered ? follow_exchange(connection, s, ss_exchange_feed(&s->exchange, NULL, 0, true))
+                                       : 0;
 }
 
 static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, void *user) {
@@ -728,10 +858,7 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
             return 0;
         }
         s->complete = frame->hd.flags & NGHTTP2_FLAG_END_STREAM;
-        if (!s->headers_done && checked(connection, take_headers(connection, s)) != 0) {
-            return NGHTTP2_ERR_CALLBACK_FAILURE;
-        }
-        return s->complete && !s->answered && !s->reply ? checked(connection, take_request(connection, s)) : 0;
+        return checked(connection, is_http(connection) ? go_on_with_exchange(connection, s) : go_on(connection, s));
     case NGHTTP2_SETTINGS: connection->has_settings = true; return 0;
     case NGHTTP2_PING:
         if (!(frame->hd.flags & NGHTTP2_FLAG_ACK)) {
@@ -751,7 +878,8 @@ static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, v
     if (frame->hd.type == NGHTTP2_GOAWAY && frame->goaway.error_code != NGHTTP2_NO_ERROR) {
         ss_count(&connection->base.scratch->stats.protocol_errors, 1);
     }
-    if (frame->hd.type == NGHTTP2_HEADERS && frame->hd.flags & NGHTTP2_FLAG_END_STREAM) {
+    bool may_end = frame->hd.type == NGHTTP2_HEADERS || frame->hd.type == NGHTTP2_DATA;
+    if (may_end && frame->hd.flags & NGHTTP2_FLAG_END_STREAM) {
         const stream *s = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
         if (s && !s->complete) { /* answered early: the rest need not come */
             return nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, frame->hd.stream_id, NGHTTP2_NO_ERROR);
@@ -813,7 +941,7 @@ static bool receive(ss_connection *base, const uint8_t *bytes, size_t length) {
     http2 *connection = (http2 *)base;
     connection->read_ns = base->scratch->now_ns;
     ssize_t used = nghttp2_session_mem_recv(connection->session, bytes, length);
-    if (used == NGHTTP2_ERR_BAD_CLIENT_MAGIC) {
+    if (used == NGHTTP2_ERR_BAD_CLIENT_MAGIC && !is_http(connection)) {
         return refuse_stranger(connection, bytes[0]);
     }
     if (used < 0) {
@@ -848,21 +976,6 @@ static bool produce(ss_connection *base) {
         if (ss_buffer_append(&base->output, bytes, (size_t)length) != SS_OK) {
             return false;
         }
-    }
-}
-
-/* Take no new streams, and end when those that are there have ended. Requests on their way are still taken: the last
- * word is said when the peer has answered the ping. */
-static void start_drain(http2 *connection, const char *reason, uint64_t patience_ns) {
-    static const uint8_t opaque[8] = {'d', 'r', 'a', 'i', 'n', 0, 0, 0};
-    uint64_t final_ns = connection->base.scratch->now_ns + patience_ns;
-    if (!connection->drain_reason) {
-        connection->drain_reason = reason;
-        connection->final_goaway_ns = final_ns;
-        nghttp2_submit_shutdown_notice(connection->session);
-        nghttp2_submit_ping(connection->session, NGHTTP2_FLAG_NONE, opaque);
-    } else if (connection->final_goaway_ns > final_ns) {
-        connection->final_goaway_ns = final_ns;
     }
 }
 
@@ -907,7 +1020,8 @@ static bool end_slow_requests(http2 *connection) {
         }
         ss_verdict verdict;
         ss_verdict_fail(&verdict, SS_CODE_DEADLINE_EXCEEDED, "request was not complete within the read timeout");
-        if (answer(connection, s, &verdict, "200") != 0) {
+        int result = is_http(connection) ? answer_status(connection, s, "408") : answer(connection, s, &verdict, "200");
+        if (result != 0) {
             return end(connection, NGHTTP2_INTERNAL_ERROR);
         }
     }
@@ -948,8 +1062,18 @@ static bool drain(ss_connection *base) {
 
 static bool answer_pending(ss_connection *base, void *waiting, const ss_verdict *verdict) {
     http2 *connection = (http2 *)base;
-    read_on(connection, waiting);
-    return answer(connection, waiting, verdict, "200") == 0 || end(connection, NGHTTP2_INTERNAL_ERROR);
+    stream *s = waiting;
+    read_on(connection, s);
+    int result;
+    if (is_http(connection)) {
+        ss_connection *inner = s->exchange.inner;
+        result = inner->protocol->answer(inner, NULL, verdict) || ss_exchange_is_answered(&s->exchange)
+                     ? answer_exchange(connection, s)
+                     : NGHTTP2_ERR_NOMEM;
+    } else {
+        result = answer(connection, s, verdict, "200");
+    }
+    return result == 0 || end(connection, NGHTTP2_INTERNAL_ERROR);
 }
 
 static void http2_free(ss_connection *base) {
@@ -962,6 +1086,7 @@ static void http2_free(ss_connection *base) {
             stream_free(connection, lists[i]->first);
         }
     }
+    ss_exchange_head_free(&connection->exchange_head);
     free(connection);
 }
 

@@ -233,8 +233,40 @@ static bool is_plain_text(ss_connection *c, const uint8_t *bytes) {
     return true;
 }
 
-/* As a protocol's receive, for bytes of the read buffer that are sealed. */
-static bool receive_sealed(ss_loop *loop, ss_connection *c, size_t length) {
+/* TLS has agreed on HTTP/2 for a connection that was made for HTTP/1.1, and has read nothing yet: the one that takes
+ * its place; NULL: no memory. */
+static ss_connection *become_http2(ss_loop *loop, ss_connection *c) {
+    ss_connection *next = ss_http2_new(&loop->scratch, c->listener);
+    if (!next) {
+        return NULL;
+    }
+    next->output = c->output;
+    next->output_sent = c->output_sent;
+    next->output_sealed = c->output_sealed;
+    next->fd = c->fd;
+    next->tls = c->tls;
+    next->has_read = c->has_read;
+    next->handshake_by_ns = c->handshake_by_ns;
+    next->events = c->events;
+    next->state = c->state;
+    next->previous = c->previous;
+    next->next = c->next;
+    *(next->previous ? &next->previous->next : &loop->connections) = next;
+    if (next->next) {
+        next->next->previous = next;
+    }
+    struct epoll_event event = {.events = next->events, .data.ptr = next};
+    (void)epoll_ctl(loop->epoll_fd, EPOLL_CTL_MOD, next->fd, &event); /* cannot fail: no event is added */
+    c->protocol->free(c);
+    if (loop->is_draining) {
+        (void)next->protocol->drain(next);
+    }
+    return next;
+}
+
+/* As a protocol's receive, for bytes of the read buffer that are sealed. *connection may be replaced. */
+static bool receive_sealed(ss_loop *loop, ss_connection **connection, size_t length) {
+    ss_connection *c = *connection;
     bool was_shaking_hands = is_shaking_hands(c);
     size_t n = 0;
     ss_status status = SS_ERR_IO;
@@ -248,11 +280,21 @@ static bool receive_sealed(ss_loop *loop, ss_connection *c, size_t length) {
     if (status != SS_OK && was_shaking_hands && !n) {
         ss_count(&loop->scratch.stats.protocol_errors, 1);
     }
+    if (was_shaking_hands && ss_tls_stream_has_http2(c->tls) && c->listener->config.transport == SS_TRANSPORT_HTTP) {
+        *connection = become_http2(loop, c);
+        if (!*connection) {
+            *connection = c;
+            return false;
+        }
+        c = *connection;
+    }
     bool goes_on = n == 0 || c->protocol->receive(c, loop->opened, n);
     return status == SS_OK && goes_on;
 }
 
-static void read_input(ss_loop *loop, ss_connection *c) {
+/* *connection may be replaced. */
+static void read_input(ss_loop *loop, ss_connection **connection) {
+    ss_connection *c = *connection;
     ssize_t n;
     do {
         n = recv(c->fd, loop->read_buffer, SS_READ_BYTES, 0);
@@ -268,8 +310,9 @@ static void read_input(ss_loop *loop, ss_connection *c) {
     if (c->state != SS_CONNECTION_OPEN) {
         return;
     }
-    if (!(c->tls ? receive_sealed(loop, c, (size_t)n) : c->protocol->receive(c, loop->read_buffer, (size_t)n))) {
-        close_soon(loop, c);
+    if (!(c->tls ? receive_sealed(loop, connection, (size_t)n)
+                 : c->protocol->receive(c, loop->read_buffer, (size_t)n))) {
+        close_soon(loop, *connection);
     }
 }
 
@@ -282,7 +325,7 @@ static void on_connection(ss_loop *loop, ss_connection *c, uint32_t events) {
         return;
     }
     if (events & EPOLLIN) {
-        read_input(loop, c);
+        read_input(loop, &c);
     } else if (events & EPOLLRDHUP && c->is_paused) { /* else its answer has come in the same turn */
         c->has_hung_up = true;
         if (c->protocol->hang_up) {

@@ -72,7 +72,7 @@ typedef struct openssl {
     OPENSSL_FUNCTIONS(POINTER)
 } openssl;
 
-/* Bytes are compared, so the protocol's name stands as it goes over the wire: behind its length. */
+/* Bytes are compared, so names stand as they go over the wire: each behind its length, the best first. */
 typedef struct alpn {
     unsigned char bytes[32];
     unsigned int length;
@@ -97,6 +97,7 @@ struct ss_tls_stream {
     BIO *sealed; /* written by ssl, which owns it */
     ss_buffer output;
     bool is_ready;
+    bool has_http2;
     bool is_ended;
     char reason[256];
 };
@@ -213,11 +214,13 @@ static int select_protocol(SSL *ssl, const unsigned char **out, unsigned char *o
                            unsigned int in_length, void *data) {
     (void)ssl;
     const alpn *ours = data;
-    for (unsigned int i = 0; i < in_length; i += 1u + in[i]) { /* OpenSSL has checked the lengths */
-        if (in[i] + 1u == ours->length && memcmp(in + i, ours->bytes, ours->length) == 0) {
-            *out = in + i + 1;
-            *out_length = in[i];
-            return SSL_TLSEXT_ERR_OK;
+    for (unsigned int own = 0; own < ours->length; own += 1u + ours->bytes[own]) {
+        for (unsigned int i = 0; i < in_length; i += 1u + in[i]) { /* OpenSSL has checked the lengths */
+            if (in[i] == ours->bytes[own] && memcmp(in + i + 1, ours->bytes + own + 1, in[i]) == 0) {
+                *out = in + i + 1;
+                *out_length = in[i];
+                return SSL_TLSEXT_ERR_OK;
+            }
         }
     }
     return SSL_TLSEXT_ERR_ALERT_FATAL;
@@ -273,6 +276,18 @@ static SSL_CTX *new_context(ss_tls *tls, const ss_tls_config *config, ss_error *
     return context;
 }
 
+/* Where a comma was stands the length of the name behind it. */
+static void set_alpn(alpn *to, const char *names, size_t length) {
+    memcpy(to->bytes + 1, names, length);
+    to->length = (unsigned int)length + 1;
+    for (size_t first = 0, i = 0; i <= length; i++) {
+        if (i == length || names[i] == ',') {
+            to->bytes[first] = (unsigned char)(i - first);
+            first = i + 1;
+        }
+    }
+}
+
 ss_tls *ss_tls_new(const ss_tls_config *config, ss_error *error) {
     *error = (ss_error){.code = SS_OK};
     size_t alpn_length = strlen(config->alpn);
@@ -284,9 +299,7 @@ ss_tls *ss_tls_new(const ss_tls_config *config, ss_error *error) {
     }
     pthread_mutex_init(&tls->lock, NULL);
     tls->is_server = config->is_server;
-    tls->alpn.bytes[0] = (unsigned char)alpn_length;
-    memcpy(tls->alpn.bytes + 1, config->alpn, alpn_length);
-    tls->alpn.length = (unsigned int)alpn_length + 1;
+    set_alpn(&tls->alpn, config->alpn, alpn_length);
     tls->server_name = strdup(config->server_name ? config->server_name : "");
     if (!tls->server_name) {
         fail(error, SS_ERR_NO_MEMORY, NULL);
@@ -397,6 +410,10 @@ void ss_tls_stream_free(ss_tls_stream *stream) {
     }
 }
 
+bool ss_tls_stream_has_http2(const ss_tls_stream *stream) {
+    return stream->has_http2;
+}
+
 bool ss_tls_stream_is_ready(const ss_tls_stream *stream) {
     return stream->is_ready;
 }
@@ -486,9 +503,12 @@ static ss_status shake_hands(ss_tls_stream *stream) {
     unsigned int length;
     api->SSL_get0_alpn_selected(stream->ssl, &protocol, &length);
     /* HTTP/1.1 is what is spoken without a word about it; HTTP/2 has to be agreed on. */
-    if (length == 0 && memcmp(stream->tls->alpn.bytes, "\x02h2", 3) == 0) {
+    static const unsigned char http2[] = {2, 'h', '2'};
+    const alpn *ours = &stream->tls->alpn;
+    if (length == 0 && ours->length == sizeof http2 && memcmp(ours->bytes, http2, sizeof http2) == 0) {
         return give_up(stream, "cannot check peer: missing selected ALPN property", "");
     }
+    stream->has_http2 = length == http2[0] && memcmp(protocol, http2 + 1, length) == 0;
     stream->is_ready = true;
     return SS_OK;
 }

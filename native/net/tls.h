@@ -19,6 +19,8 @@ ss_tls_stream *ss_tls_stream_new(ss_tls *tls);
 void ss_tls_stream_free(ss_tls_stream *stream);
 
 /* True once both sides have shown who they are. */
+/* True once HTTP/2 has been agreed on. */
+bool ss_tls_stream_has_http2(const ss_tls_stream *stream);
 bool ss_tls_stream_is_ready(const ss_tls_stream *stream);
 
 /* Give sealed bytes of the peer to the next reads. Borrows them until a read has filled less than its room. */

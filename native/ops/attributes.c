@@ -15,7 +15,7 @@
 
 #define TAG(field, wire) ((uint32_t)(field) << 3 | (wire))
 
-enum { RETRY_MS = 1000, VALUE_DEPTH_MAX = 32, DELETED_MAX = 64, LONG_KEY = 63 };
+enum { RETRY_MS = 1000, VALUE_DEPTH_MAX = 32, DELETED_MAX = 64 };
 
 /* ---------------------------------------------------------------- the compiled configuration */
 
@@ -42,12 +42,13 @@ typedef struct attributes {
     ss_item_match *exclude; /* NULL: none */
     bool reads_list;        /* include or exclude ask for attributes of the item */
 
-    /* An item without any of these keys stays as it is; one of all whose lengths are not in the set has none. */
+    /* An item without any of these keys stays as it is; a key whose bit is not set is none of them. */
     ss_bytes *watched;
     size_t n_watched;
-    uint64_t watched_lengths;
-    bool watches_all;  /* an action does not depend on a key */
-    bool only_deletes; /* each key is watched once, to be deleted */
+    uint64_t watched_bits;
+    uint64_t all_watched; /* a bit for each, where all are only deleted */
+    bool watches_all;     /* an action does not depend on a key */
+    bool only_deletes;    /* each key is watched once, to be deleted */
 
     ss_pattern **patterns; /* all of them */
     size_t n_patterns;
@@ -57,8 +58,14 @@ typedef struct attributes {
     ss_attributes_scratch *spare; /* of the run that ended last; taken and put back atomically */
 } attributes;
 
-static uint64_t length_bit(size_t length) {
-    return UINT64_C(1) << (length < LONG_KEY ? length : LONG_KEY);
+/* A few keys among many are told apart by their lengths and their ends, which differ more often than their beginnings.
+ * last: the last byte, 0 of an empty key. */
+static inline uint64_t key_bit(size_t length, uint8_t last) {
+    return UINT64_C(1) << ((length ^ last) % 64);
+}
+
+static uint8_t last_byte(ss_bytes key) {
+    return key.length ? key.data[key.length - 1] : 0;
 }
 
 /* ---------------------------------------------------------------- actions */
@@ -342,78 +349,119 @@ static ss_reader attributes_of(const ss_table *table, uint32_t row) {
     return (ss_reader){start, start + table->attributes_length[row]};
 }
 
-/* Move to the next attribute among the fields and find its key; *start is where its tag stands. The layout of every
- * encoder, a key first and a value behind it, each but the value's with a length of one byte, is read in place. */
-static inline bool next_key(ss_reader *fields, uint32_t tag, const uint8_t **start, ss_bytes *key) {
-    while (fields->pos < fields->end) {
-        const uint8_t *pos = fields->pos;
-        *start = pos;
-        uint64_t found;
-        ss_reader pair;
-        if (!ss_read_varint(fields, &found) || found > UINT32_MAX) {
-            return false;
-        }
-        if (__builtin_expect(found != tag, 0)) {
-            if (!ss_skip_field(fields, (uint32_t)found, 0)) {
-                return false;
-            }
-            continue;
-        }
-        if (!ss_read_bytes(fields, &pair)) {
-            return false;
-        }
-        if (__builtin_expect(pair.end - pair.pos > 2 && pair.pos[0] == TAG(SS_KEY_VALUE_KEY, SS_WIRE_BYTES), 1)) {
-            ss_reader rest = {pair.pos + 1, pair.end}, name, value;
-            if (__builtin_expect(ss_read_bytes(&rest, &name) && rest.pos < rest.end &&
-                                     *rest.pos++ == TAG(SS_KEY_VALUE_VALUE, SS_WIRE_BYTES) &&
-                                     ss_read_bytes(&rest, &value) && rest.pos == rest.end,
-                                 1)) {
-                *key = (ss_bytes){name.pos, (size_t)(name.end - name.pos)};
-                return true;
-            }
-        }
-        *key = ss_last_field(pair, SS_KEY_VALUE_KEY);
-        return true;
+/* An attribute among the fields of a message: [start, end) is the whole field. No start: there is none any more. */
+typedef struct found_attribute {
+    const uint8_t *start;
+    const uint8_t *end;
+    ss_bytes key;
+} found_attribute;
+
+/* Any layout: the last key counts. */
+static __attribute__((noinline)) found_attribute find_odd_attribute(ss_reader fields, uint32_t tag) {
+    ss_reader whole, pair;
+    if (!ss_next_field(&fields, tag >> 3, &whole, &pair)) {
+        return (found_attribute){0};
     }
-    return false;
+    return (found_attribute){whole.pos, whole.end, ss_last_field(pair, SS_KEY_VALUE_KEY)};
+}
+
+/* The first four bytes of what every encoder writes for most attributes: tag, length, 0x0a, key length; key, 0x12,
+ * value length and value follow. Each length has one byte. */
+enum { HEAD = 4, VALUE_HEAD = 2 };
+typedef struct usual_head {
+    uint32_t mask;
+    uint32_t wanted;
+} usual_head;
+
+static inline usual_head usual_head_of(uint32_t tag) {
+    const uint8_t mask[HEAD] = {0xff, 0x80, 0xff, 0x80};
+    const uint8_t wanted[HEAD] = {(uint8_t)tag, 0, TAG(SS_KEY_VALUE_KEY, SS_WIRE_BYTES), 0};
+    usual_head head;
+    memcpy(&head.mask, mask, HEAD);
+    memcpy(&head.wanted, wanted, HEAD);
+    return head;
+}
+
+/* The end of the attribute at pos, which has that layout and no other key; NULL: it has another layout, or is none. */
+static inline const uint8_t *end_of_usual(const uint8_t *pos, const uint8_t *end, usual_head usual) {
+    const size_t room = (size_t)(end - pos);
+    uint32_t head;
+    if (__builtin_expect(room <= HEAD + VALUE_HEAD, 0)) {
+        return NULL;
+    }
+    memcpy(&head, pos, HEAD);
+    const size_t length = pos[1], key_length = pos[3];
+    if (__builtin_expect((head & usual.mask) != usual.wanted || length + 2 > room || key_length + HEAD > length, 0)) {
+        return NULL;
+    }
+    const uint8_t *value = pos + HEAD + key_length;
+    bool is_whole = value[0] == TAG(SS_KEY_VALUE_VALUE, SS_WIRE_BYTES) && value[1] == length - key_length - HEAD;
+    return __builtin_expect(is_whole, 1) ? pos + 2 + length : NULL;
+}
+
+/* Find the first attribute in [pos, end) that may have a watched key. */
+static inline __attribute__((always_inline)) found_attribute find_candidate(const attributes *self, const uint8_t *pos,
+                                                                            const uint8_t *end, uint32_t tag) {
+    const uint64_t watched_bits = self->watched_bits;
+    const usual_head usual = usual_head_of(tag);
+    while (pos < end) {
+        const uint8_t *behind = end_of_usual(pos, end, usual);
+        if (__builtin_expect(behind != NULL, 1)) {
+            const uint8_t length = pos[3];
+            const uint8_t last = pos[3 + length]; /* in front of an empty key stands its length, 0 */
+            if (__builtin_expect((watched_bits & key_bit(length, last)) != 0, 0)) {
+                return (found_attribute){pos, behind, {pos + HEAD, length}};
+            }
+        } else {
+            found_attribute odd = find_odd_attribute((ss_reader){pos, end}, tag);
+            if (!odd.start || watched_bits & key_bit(odd.key.length, last_byte(odd.key))) {
+                return odd;
+            }
+            behind = odd.end;
+        }
+        pos = behind;
+    }
+    return (found_attribute){0};
 }
 
 /* The index of a watched key; n_watched: it is none. */
 static inline size_t watched_index(const attributes *self, ss_bytes key) {
-    size_t i = self->n_watched;
-    if (__builtin_expect((self->watched_lengths & length_bit(key.length)) != 0, 0)) {
-        for (i = 0; i < self->n_watched && !ss_bytes_equal(self->watched[i], key); i++) {
-        }
+    size_t i = 0;
+    while (i < self->n_watched && !ss_bytes_equal(self->watched[i], key)) {
+        i++;
     }
     return i;
 }
 
 static bool has_watched_key(const attributes *self, ss_reader fields, uint32_t tag) {
-    const uint8_t *start;
-    ss_bytes key;
-    while (next_key(&fields, tag, &start, &key)) {
-        if (watched_index(self, key) < self->n_watched) {
-            return true;
+    const uint8_t *pos = fields.pos;
+    for (;;) {
+        const found_attribute found = find_candidate(self, pos, fields.end, tag);
+        if (!found.start || watched_index(self, found.key) < self->n_watched) {
+            return found.start != NULL;
         }
+        pos = found.end;
     }
-    return false;
 }
 
 /* Cut the first attribute of each watched key out of an item, without more of it being read than is needed. */
-static ss_status delete_watched(const attributes *self, ss_table *table, uint32_t row, uint32_t tag) {
-    const uint64_t all = self->n_watched == DELETED_MAX ? UINT64_MAX : (UINT64_C(1) << self->n_watched) - 1;
-    ss_reader fields = attributes_of(table, row);
-    uint64_t found = 0;
-    const uint8_t *start;
-    ss_bytes key;
+static inline ss_status delete_watched(const attributes *self, ss_table *table, uint32_t row, uint32_t tag) {
+    const ss_reader fields = attributes_of(table, row);
+    const uint8_t *pos = fields.pos;
+    uint64_t missing = self->all_watched;
     ss_status status = SS_OK;
-    while (found != all && status == SS_OK && next_key(&fields, tag, &start, &key)) {
-        size_t index = watched_index(self, key);
-        if (index < self->n_watched && !(found >> index & 1)) {
-            found |= UINT64_C(1) << index;
-            status = ss_table_edit(table, row, (uint32_t)(start - table->bytes), (uint32_t)(fields.pos - start),
-                                   (const uint8_t *)"", 0);
+    while (missing && status == SS_OK) {
+        const found_attribute found = find_candidate(self, pos, fields.end, tag);
+        if (!found.start) {
+            break;
         }
+        const size_t index = watched_index(self, found.key);
+        if (index < self->n_watched && missing >> index & 1) {
+            missing &= ~(UINT64_C(1) << index);
+            status = ss_table_edit(table, row, (uint32_t)(found.start - table->bytes),
+                                   (uint32_t)(found.end - found.start), (const uint8_t *)"", 0);
+        }
+        pos = found.end;
     }
     return status;
 }
@@ -470,6 +518,20 @@ static ss_status admit(const run *r, uint32_t row, uint32_t field, admission *of
     if (status == SS_OK && *is_admitted && of_scope->excludes) {
         status = ss_item_match_row(self->exclude, r->scratch, r->table, row, &matches);
         *is_admitted = !matches;
+    }
+    return status;
+}
+
+static __attribute__((noinline)) ss_status delete_from_items(const attributes *self, ss_table *table) {
+    const bool is_of_points = table->signal == SS_SIGNAL_METRICS;
+    const uint32_t n_rows = table->n_rows;
+    uint32_t field = n_rows ? attributes_field(table, 0) : 0;
+    ss_status status = SS_OK;
+    for (uint32_t row = 0; row < n_rows && status == SS_OK; row++) {
+        if (table->verdict[row] == SS_KEEP) {
+            field = is_of_points ? attributes_field(table, row) : field;
+            status = delete_watched(self, table, row, TAG(field, SS_WIRE_BYTES));
+        }
     }
     return status;
 }
@@ -565,7 +627,7 @@ static ss_status run_op(ss_op *op, ss_table *table, ss_verdict *verdict) {
     run r = {self, table, NULL};
     ss_status status = SS_ERR_NO_MEMORY;
     if (self->only_deletes && !self->include && !self->exclude && !self->is_resource) {
-        status = run_on_items(&r);
+        status = delete_from_items(self, table);
     } else if ((r.scratch = take_scratch(self))) {
         status = self->is_resource ? run_on_resources(&r) : run_on_items(&r);
         scratch_free(__atomic_exchange_n(&self->spare, r.scratch, __ATOMIC_ACQ_REL));
@@ -756,15 +818,6 @@ static bool copy_action(const maker *m, const ss_attribute_action *config, actio
            copy_value(m, config->otherwise, &a->has_fallback, &a->fallback);
 }
 
-static bool is_watched(const attributes *self, ss_bytes key) {
-    for (size_t i = 0; i < self->n_watched; i++) {
-        if (ss_bytes_equal(self->watched[i], key)) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* The key without which an action does nothing. False: there is none. */
 static bool needed_key(const action *a, ss_bytes *key) {
     bool is_from_elsewhere = a->has_value || a->has_fallback || a->from_metadata.length;
@@ -789,10 +842,12 @@ static bool watch_keys(const maker *m) {
         ss_bytes key;
         bool is_needed = needed_key(a, &key);
         self->watches_all |= !is_needed;
-        self->only_deletes &= is_needed && a->verb == SS_ATTRIBUTE_DELETE && !is_watched(self, key);
-        if (is_needed && !is_watched(self, key)) {
+        self->only_deletes &=
+            is_needed && a->verb == SS_ATTRIBUTE_DELETE && watched_index(self, key) == self->n_watched;
+        if (is_needed && watched_index(self, key) == self->n_watched) {
             self->watched[self->n_watched++] = key;
-            self->watched_lengths |= length_bit(key.length);
+            self->watched_bits |= key_bit(key.length, last_byte(key));
+            self->all_watched = self->all_watched << 1 | 1;
         }
     }
     return true;

@@ -190,26 +190,48 @@ void ss_table_node_range(const ss_table *table, uint32_t node, unsigned level_up
     *end = nodes[node].end_offset;
 }
 
-/* Put a new edit into the list that starts at *first, by offset; edits at one offset keep their order. */
-static ss_status add_edit(ss_table *table, uint32_t *first, uint32_t offset, uint32_t length,
-                          const uint8_t *replacement, size_t replacement_length) {
+static __attribute__((noinline)) bool grow_edits(struct ss_table_private *own) {
+    uint32_t capacity = own->edit_capacity ? own->edit_capacity * 2 : FIRST_ROWS;
+    ss_edit *edits = realloc(own->edits, capacity * sizeof *edits);
+    if (!edits) {
+        return false;
+    }
+    own->edits = edits;
+    own->edit_capacity = capacity;
+    return true;
+}
+
+/* Make row_edits show that no row has an edit yet. */
+static __attribute__((noinline)) bool begin_row_edits(const ss_table *table) {
     struct ss_table_private *own = table->private_state;
-    if (own->n_edits == own->edit_capacity) {
-        uint32_t capacity = own->edit_capacity ? own->edit_capacity * 2 : FIRST_ROWS;
-        ss_edit *edits = realloc(own->edits, capacity * sizeof *edits);
-        if (!edits) {
-            return SS_ERR_NO_MEMORY;
+    if (own->row_edits_capacity < table->n_rows) {
+        uint32_t *row_edits = realloc(own->row_edits, own->row_capacity * sizeof *row_edits);
+        if (!row_edits) {
+            return false;
         }
-        own->edits = edits;
-        own->edit_capacity = capacity;
+        own->row_edits = row_edits;
+        own->row_edits_capacity = own->row_capacity;
     }
-    size_t at = own->replacements.length;
-    if (replacement_length > REPLACEMENTS_MAX - at) {
-        return SS_ERR_LIMIT;
+    memset(own->row_edits, 0xff, table->n_rows * sizeof *own->row_edits);
+    return true;
+}
+
+/* Put a new edit into the list that starts at *first, by offset; edits at one offset keep their order. */
+static inline ss_status add_edit(ss_table *table, uint32_t *first, uint32_t offset, uint32_t length,
+                                 const uint8_t *replacement, size_t replacement_length) {
+    struct ss_table_private *own = table->private_state;
+    if (__builtin_expect(own->n_edits == own->edit_capacity, 0) && !grow_edits(own)) {
+        return SS_ERR_NO_MEMORY;
     }
-    ss_status status = ss_buffer_append(&own->replacements, replacement, replacement_length);
-    if (status != SS_OK) {
-        return status;
+    const size_t at = own->replacements.length;
+    if (replacement_length) {
+        if (replacement_length > REPLACEMENTS_MAX - at) {
+            return SS_ERR_LIMIT;
+        }
+        ss_status status = ss_buffer_append(&own->replacements, replacement, replacement_length);
+        if (status != SS_OK) {
+            return status;
+        }
     }
     uint32_t *link = first;
     while (*link != SS_NO_INDEX && own->edits[*link].offset <= offset) {
@@ -227,16 +249,8 @@ ss_status ss_table_edit(ss_table *table, uint32_t row, uint32_t offset, uint32_t
         (uint64_t)offset + length > (uint64_t)table->row_offset[row] + table->row_length[row]) {
         return SS_ERR_ARGUMENT;
     }
-    if (!own->n_row_edits) {
-        if (own->row_edits_capacity < table->n_rows) {
-            uint32_t *row_edits = realloc(own->row_edits, own->row_capacity * sizeof *row_edits);
-            if (!row_edits) {
-                return SS_ERR_NO_MEMORY;
-            }
-            own->row_edits = row_edits;
-            own->row_edits_capacity = own->row_capacity;
-        }
-        memset(own->row_edits, 0xff, table->n_rows * sizeof *own->row_edits);
+    if (__builtin_expect(!own->n_row_edits, 0) && !begin_row_edits(table)) {
+        return SS_ERR_NO_MEMORY;
     }
     ss_status status = add_edit(table, &own->row_edits[row], offset, length, replacement, replacement_length);
     own->n_row_edits += status == SS_OK;

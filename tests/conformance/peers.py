@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import socket
+import ssl
 import struct
 import threading
 import urllib.parse
@@ -25,11 +26,11 @@ END_STREAM, END_HEADERS = 1, 4
 Address = tuple[str, int]
 
 
-def connect(address: Address) -> socket.socket:
-    """Return a connected socket whose reads and writes fail after TIMEOUT_S."""
+def connect(address: Address, context: ssl.SSLContext | None = None) -> socket.socket:
+    """Return a connected socket, over TLS with a context, whose reads and writes fail after TIMEOUT_S."""
     connection = socket.create_connection(address, timeout=TIMEOUT_S)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return connection
+    return connection if context is None else context.wrap_socket(connection, server_hostname=address[0])
 
 
 def is_ended(connection: socket.socket) -> bool:
@@ -59,8 +60,8 @@ class HttpAnswer:
 class HttpPeer:
     """An HTTP/1.1 client that sends the bytes it is given."""
 
-    def __init__(self, address: Address) -> None:
-        self._socket = connect(address)
+    def __init__(self, address: Address, context: ssl.SSLContext | None = None) -> None:
+        self._socket = connect(address, context)
         self._buffer = b""
 
     def __enter__(self) -> Self:
@@ -174,8 +175,8 @@ def call_headers(path: str, encoding: str = "") -> list[tuple[str, str]]:
 class GrpcPeer:
     """An HTTP/2 client whose header lists and payloads are free."""
 
-    def __init__(self, address: Address) -> None:
-        self._socket = connect(address)
+    def __init__(self, address: Address, context: ssl.SSLContext | None = None) -> None:
+        self._socket = connect(address, context)
         self._h2 = h2.connection.H2Connection(
             h2.config.H2Configuration(client_side=True, validate_outbound_headers=False)
         )
@@ -222,8 +223,26 @@ class GrpcPeer:
         self._h2.reset_stream(stream, error_code=8)
         self.flush()
 
+    def http_answer(self, stream: int) -> HttpAnswer:
+        """Wait for the answer to a request that is none of gRPC."""
+        headers, body, _ = self._wait(stream)
+        return HttpAnswer(int(headers.pop(":status")), headers, body)
+
     def answer(self, stream: int) -> GrpcAnswer:
         """Wait for the end of a call."""
+        headers, body, reset_code = self._wait(stream)
+        details = headers.get("grpc-status-details-bin")
+        return GrpcAnswer(
+            http_status=int(headers[":status"]) if ":status" in headers else None,
+            status=int(headers["grpc-status"]) if "grpc-status" in headers else None,
+            message=urllib.parse.unquote(headers.get("grpc-message", "")),
+            body=body[5:],
+            details=_base64(details) if details is not None else None,
+            reset_code=reset_code,
+        )
+
+    def _wait(self, stream: int) -> tuple[dict[str, str], bytes, int | None]:
+        """Return headers and trailers, body, and error code of a stream that has ended."""
         while stream not in self._ended:
             self._receive()
         headers: dict[str, str] = {}
@@ -236,15 +255,7 @@ class GrpcPeer:
                 body += event.data
             elif isinstance(event, h2.events.StreamReset):
                 reset_code = int(event.error_code)
-        details = headers.get("grpc-status-details-bin")
-        return GrpcAnswer(
-            http_status=int(headers[":status"]) if ":status" in headers else None,
-            status=int(headers["grpc-status"]) if "grpc-status" in headers else None,
-            message=urllib.parse.unquote(headers.get("grpc-message", "")),
-            body=body[5:],
-            details=_base64(details) if details is not None else None,
-            reset_code=reset_code,
-        )
+        return headers, body, reset_code
 
     def is_told_to_go(self) -> bool:
         """Wait for GOAWAY or the end, and go, as clients without a call under way do; False when neither comes."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import http.client
 import logging
 import os
@@ -12,7 +13,7 @@ import socket
 import ssl
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,15 +25,18 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 
 from collector.config.fields import Duration
+from collector.config.http import Cors
 from collector.config.tls import TLSServer
 from collector.errors import StartError
 from collector.ids import Signal
 from collector.native.library import has_net
-from collector.native.pipeline import Receiver
+from collector.native.pipeline import Consumer, Queue, Receiver, Verdict
 from collector.native.runtime import Runtime
 from collector.native.server import Listener, Server
 from tests.conformance.bodies import GOLDEN
 from tests.conformance.harness import Address, Collector, PeakMemory, wait_until
+from tests.conformance.peers import GrpcPeer, HttpPeer, http_request
+from tests.support import otlp
 from tests.support.certificates import Authority
 
 pytestmark = pytest.mark.skipif(not has_net(), reason="built without the native transport")
@@ -211,25 +215,116 @@ def test_client_without_a_certificate_is_refused(
     [
         ("grpc", ("h2",), "h2"),
         ("grpc", ("http/1.1", "h2"), "h2"),
-        ("http", ("h2", "http/1.1"), "http/1.1"),
+        ("http", ("http/1.1", "h2"), "h2"),
+        ("http", ("h2",), "h2"),
+        ("http", ("http/1.1",), "http/1.1"),
         ("http", (), None),
     ],
 )
 def test_protocol_is_agreed_on(
     collector: Collector, authority: Authority, protocol: str, offered: tuple[str, ...], agreed: str | None
 ) -> None:
-    """Each port offers the one protocol that it speaks."""
+    """Each port offers what it speaks, HTTP/2 first."""
     with connect(getattr(collector, protocol), client_context(authority, *offered)) as connection:
         assert agreed == connection.selected_alpn_protocol()
 
 
-@pytest.mark.parametrize(("protocol", "offered"), [("grpc", ("http/1.1",)), ("http", ("h2",))])
+@pytest.mark.parametrize(("protocol", "offered"), [("grpc", ("http/1.1",)), ("http", ("h3",))])
 def test_other_protocols_are_refused(
     collector: Collector, authority: Authority, protocol: str, offered: tuple[str, ...]
 ) -> None:
     """A client that speaks only something else is told so in the handshake."""
     with pytest.raises(ssl.SSLError, match="(?i)no.application.protocol"):
         connect(getattr(collector, protocol), client_context(authority, *offered))
+
+
+Fields = tuple[tuple[str, str], ...]
+ORIGIN = ("origin", "http://page.example")
+HTTP_CASES: dict[str, tuple[str, str, bytes | None, Fields]] = {
+    "traces": ("POST", "/v1/traces", GOLDEN[Signal.TRACES], ()),
+    "logs": ("POST", "/v1/logs", GOLDEN[Signal.LOGS], ()),
+    "gzip": ("POST", "/v1/traces", gzip.compress(GOLDEN[Signal.TRACES]), (("content-encoding", "gzip"),)),
+    "large": ("POST", "/v1/traces", otlp.traces(otlp.span("n" * 300_000)).SerializeToString(), ()),
+    "malformed": ("POST", "/v1/traces", b"\x0a\xff", ()),
+    "empty": ("POST", "/v1/traces", b"", ()),
+    "unknown encoding": ("POST", "/v1/traces", b"x", (("content-encoding", "br"),)),
+    "other path": ("POST", "/v1/trace", b"x", ()),
+    "other method": ("GET", "/v1/traces", None, ()),
+    "cross-origin": ("POST", "/v1/traces", GOLDEN[Signal.TRACES], (ORIGIN,)),
+    "preflight": ("OPTIONS", "/v1/traces", None, (ORIGIN, ("access-control-request-method", "POST"))),
+}
+
+
+@pytest.mark.parametrize("case", HTTP_CASES)
+def test_http2_is_answered_as_http1(authority: Authority, case: str) -> None:
+    """Status, headers, body, and what is taken: with the length stated and without."""
+    method, path, body, more = HTTP_CASES[case]
+    headers = [("content-type", "application/x-protobuf"), *more]
+    cors = Cors(allowed_origins=("http://*.example",))
+    keys = {"tls": TLSServer(**authority.issue().keys), "cors": cors, "response_headers": {"x-a": "b"}}
+    signal = Signal.LOGS if "logs" in path else Signal.TRACES
+    with Collector("native", http=keys) as collector:
+        with HttpPeer(collector.http, client_context(authority)) as peer:
+            peer.send(http_request(path, body, headers, method))
+            expected = peer.answer()
+        taken = collector.take(signal)
+        pseudo = [(":method", method), (":scheme", "https"), (":path", path), (":authority", "localhost")]
+        length = [] if body is None else [("content-length", str(len(body)))]
+        with GrpcPeer(collector.http, client_context(authority, "h2")) as peer2:
+            for stated in (length, []):
+                stream = peer2.open([*pseudo, *headers, *stated], end_stream=body is None)
+                if body is not None:
+                    peer2.send(stream, body)
+                assert expected == peer2.http_answer(stream)
+                assert taken == collector.take(signal)
+
+
+def test_curl_is_served_over_http2(collector: Collector, authority: Authority, tmp_path: Path) -> None:
+    """A client that others have written, as it comes."""
+    curl = shutil.which("curl")
+    if curl is None or b"HTTP2" not in subprocess.check_output([curl, "--version"], env={}):
+        pytest.skip("needs curl with HTTP/2")
+    (tmp_path / "body").write_bytes(GOLDEN[Signal.TRACES])
+    host, port = collector.http
+    ran = subprocess.run(
+        [curl, "--silent", "--show-error", "--cacert", authority.file, "--write-out", "%{http_version} %{http_code}",
+         "--header", "Content-Type: application/x-protobuf", "--data-binary", f"@{tmp_path / 'body'}",
+         f"https://{host}:{port}/v1/traces"],
+        env={}, check=False, capture_output=True, text=True, timeout=PATIENCE_S,
+    )  # fmt: skip
+    assert ("2 200", "") == (ran.stdout, ran.stderr)
+    assert [GOLDEN[Signal.TRACES]] == collector.take()
+
+
+def test_answers_come_later_over_http2(authority: Authority) -> None:
+    """Requests wait for their outcome beside one another, and go with their stream."""
+    queues: list[Queue] = []
+
+    def consumers(runtime: Runtime) -> Mapping[Signal, Consumer]:
+        queues.append(Queue(runtime, Signal.TRACES, sizer="requests", capacity=1))
+        queues[0].hold_answers(waiting_max=10)
+        return {Signal.TRACES: queues[0]}
+
+    keys = {"tls": TLSServer(**authority.issue().keys)}
+    head = [(":method", "POST"), (":scheme", "https"), (":path", "/v1/traces"), (":authority", "localhost")]
+    head.append(("content-type", "application/x-protobuf"))
+    with (
+        Collector("native", http=keys, consumers=consumers) as collector,
+        GrpcPeer(collector.http, client_context(authority, "h2")) as peer,
+    ):
+        streams = [peer.open(head) for _ in range(3)]
+        for stream in streams:
+            peer.send(stream, GOLDEN[Signal.TRACES])
+        wait_until(lambda: queues[0].stats().size == 3)
+        peer.reset(streams[1])
+        wait_until(lambda: queues[0].stats().withdrawn_items == 1)
+        for message in ("first", "third"):
+            item = queues[0].pop(PATIENCE_S)
+            assert item is not None
+            queues[0].done(item, Verdict(3, message))
+        answers = [peer.http_answer(streams[0]), peer.http_answer(streams[2])]
+        assert [400, 400] == [answer.status for answer in answers]
+        assert [b"first", b"third"] == [answer.body[4:] for answer in answers]
 
 
 def test_grpc_without_alpn_is_refused(collector: Collector, authority: Authority) -> None:
@@ -475,6 +570,18 @@ def _serial(address: Address, authority: Authority) -> str:
         certificate = connection.getpeercert()
         assert certificate is not None
         return str(certificate["serialNumber"])
+
+
+def test_certificate_is_exchanged_when_told(authority: Authority) -> None:
+    """What SIGHUP leaves as it is looks at its files: also where reload_interval says nothing."""
+    with serve(authority) as collector:
+        before = _serial(collector.http, authority)
+        collector.receiver.refresh()
+        assert before == _serial(collector.http, authority)
+        authority.issue()
+        collector.receiver.refresh()
+        assert before != _serial(collector.http, authority)
+        assert post(collector.http, client_context(authority), GOLDEN[Signal.TRACES]) == 200
 
 
 def test_client_authority_is_exchanged(authority: Authority, caplog: pytest.LogCaptureFixture) -> None:

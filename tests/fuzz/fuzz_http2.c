@@ -1,5 +1,5 @@
-/* HTTP/2 input: the first byte says how the rest is cut, and whether answers come later; the preface is given, so that
- * inputs get past it. */
+/* HTTP/2 input: the first byte says how the rest is cut, whether answers come later, and whether it is OTLP/HTTP; the
+ * preface is given, so that inputs get past it. */
 #include "../native/transport_fixture.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -10,7 +10,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         return 0;
     }
     fixture f;
-    fixture_start(&f, SS_TRANSPORT_GRPC);
+    bool is_http = data[0] & 0x10;
+    fixture_start(&f, is_http ? SS_TRANSPORT_HTTP : SS_TRANSPORT_GRPC);
+    if (is_http) {
+        fixture_disconnect(&f);
+        f.has_http2 = true;
+        fixture_connect(&f);
+    }
     f.listener.config.read_timeout_ns = 1000000000;
     f.listener.config.has_health = true;
     static const char *const names[] = {":authority", "host", "te"};

@@ -134,8 +134,10 @@ class Process:
         self._process.send_signal(SIGSTOP)
 
     def terminate(self) -> None:
-        """Ask it to end, and do not wait."""
-        self._process.terminate()
+        """Ask it to end, once, and do not wait: a second time would cut its end short."""
+        if not self._is_ending:
+            self._is_ending = True
+            self._process.terminate()
 
     def reload(self, config: Config) -> None:
         """Give it another configuration and tell it, and do not wait."""
@@ -145,7 +147,7 @@ class Process:
     def stop(self) -> None:
         """Let it send what it holds, and end it; safe twice."""
         if self._process.poll() is None:
-            self._process.terminate()
+            self.terminate()
             try:
                 self._process.wait(_STOP_S)
             except subprocess.TimeoutExpired:
@@ -178,7 +180,7 @@ class Process:
             start_new_session=True,
         )
         has_started = threading.Event()
-        self._is_ready = False
+        self._is_ready = self._is_ending = False
         self._reader = threading.Thread(target=self._read, args=(has_started,), daemon=True)
         self._reader.start()
         has_started.wait(_START_S)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import pytest
@@ -27,7 +27,8 @@ from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from collector.ids import Signal
 from tests.integration.harness import wait_for
 from tests.interop import differences
-from tests.interop.harness import Pair, Ports, base, normalise, run_both, to_sink
+from tests.interop import inputs as samplers
+from tests.interop.harness import Pair, Ports, base, items_by_name, normalise, run_both, to_sink
 from tests.interop.test_sampler import send
 from tests.support import otlp
 from tests.support.attributes_reference import any_value, containers, rows_of
@@ -490,3 +491,105 @@ def test_processor_leaves_the_same(
 def test_every_listed_difference_is_still_there() -> None:
     """A row of differences.md about attributes that no case has shown is out of date."""
     assert [] == differences.out_of_date("attributes: ")
+
+
+# ------------------------------------------------------------------------------------------------ what is behind
+
+_USER_AS_TEXT = {"key": "user", "action": "convert", "converted_type": "string"}
+_SAMPLED_BY_USER = {
+    "sampling_percentage": 33,
+    "attribute_source": "record",
+    "from_attribute": "user",
+    "sampling_priority": "priority",
+}
+
+CHAINS: dict[str, tuple[Signal, list[Keys], Keys]] = {
+    "priority deleted": (
+        Signal.TRACES,
+        [{"actions": [{"key": "sampling.priority", "action": "delete"}]}],
+        {"sampling_percentage": 25},
+    ),
+    "priority inserted": (
+        Signal.TRACES,
+        [
+            {
+                "actions": [{"key": "sampling.priority", "action": "upsert", "value": 0}],
+                "include": {"match_type": "regexp", "span_names": ["[05]$$"]},
+            },
+            {
+                "actions": [{"key": "sampling.priority", "action": "insert", "value": "1"}],
+                "exclude": {"match_type": "regexp", "span_names": ["[1-7]$$"]},
+            },
+        ],
+        {"mode": "proportional", "sampling_percentage": 25},
+    ),
+    "user as text": (Signal.LOGS, [{"actions": [_USER_AS_TEXT]}], _SAMPLED_BY_USER),
+    "user hashed": (
+        Signal.LOGS,
+        [
+            {"actions": [_USER_AS_TEXT, {"key": "user", "action": "hash"}]},
+            {
+                "actions": [
+                    {"key": "priority", "action": "delete"},
+                    {"pattern": "^sampling", "action": "delete"},
+                ]
+            },
+        ],
+        _SAMPLED_BY_USER,
+    ),
+    "marks deleted": (
+        Signal.LOGS,
+        [{"actions": [{"key": "sampling.threshold", "action": "delete"}]}],
+        {"mode": "equalizing", "sampling_percentage": 50},
+    ),
+}
+
+
+def _chains(ports: Ports) -> Keys:
+    processors: dict[str, Keys] = {"batch": {"send_batch_size": 1000, "send_batch_max_size": 1000}}
+    pipelines = {}
+    for n, (signal, changes, sampler) in enumerate(CHAINS.values()):
+        before = {f"attributes/{n}.{i}": change for i, change in enumerate(changes)}
+        processors |= {**before, f"probabilistic_sampler/{n}": sampler}
+        pipelines[f"{signal.value}/{n}"] = {
+            "receivers": ["otlp"],
+            "processors": [*before, f"probabilistic_sampler/{n}", "batch"],
+            "exporters": [f"otlp_http/{n}"],
+        }
+    return base(
+        ports,
+        processors=processors,
+        exporters={f"otlp_http/{n}": to_sink(ports, f"/{n}") for n in range(len(CHAINS))},
+        pipelines=pipelines,
+    )
+
+
+@pytest.fixture(scope="module")
+def ends(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Mapping[str, bytes]]]:
+    """What comes out of each chain: by its name and by side, items by their name."""
+    requests = {
+        Signal.TRACES: samplers.requests(samplers.marked_spans(5), otlp.traces),
+        Signal.LOGS: samplers.requests(samplers.records(6, "marked", marked=True), otlp.logs),
+    }
+    with run_both(_chains, tmp_path_factory.mktemp("chains")) as pair:
+        for signal, bodies in requests.items():
+            pair.each(lambda process, signal=signal, bodies=bodies: send(process, signal, bodies))
+        pair.drain()
+        return {
+            name: {
+                side: items_by_name(signal, received)
+                for side, received in pair.received(f"/{n}/v1/{signal.value}").items()
+            }
+            for n, (name, (signal, _, _)) in enumerate(CHAINS.items())
+        }
+
+
+@pytest.mark.parametrize("chain", CHAINS)
+def test_sampler_behind_decides_by_what_is_left(
+    chain: str, ends: dict[str, dict[str, Mapping[str, bytes]]]
+) -> None:
+    """Through a batch, 10,000 items: the same ones come out, with the same in them."""
+    theirs, ours = ends[chain]["collector"], ends[chain]["spansieve"]
+    assert 500 < len(theirs) < 9_500
+    different = [name for name in {**theirs, **ours} if theirs.get(name) != ours.get(name)]
+    assert [] == different

@@ -2,6 +2,7 @@
 #include "check.h"
 #include "transport_fixture.h"
 
+#include "net/exchange.h"
 #include "net/grpc.h"
 
 #include <nghttp2/nghttp2.h>
@@ -193,7 +194,7 @@ static nghttp2_nv nv(const char *name, const char *value) {
 }
 
 typedef struct options {
-    const char *path, *method, *content_type, *encoding, *timeout;
+    const char *path, *method, *content_type, *encoding, *timeout, *length;
     size_t piece;
     bool withholds_end;
     size_t filler; /* bytes of one more header */
@@ -203,7 +204,7 @@ typedef struct options {
 static call *start_call(client *c, const options *o, const void *body, size_t length) {
     char *filler = calloc(1, o->filler + 1);
     memset(filler, 'x', o->filler);
-    nghttp2_nv headers[10] = {nv(":method", o->method ? o->method : "POST"),
+    nghttp2_nv headers[11] = {nv(":method", o->method ? o->method : "POST"),
                               nv(":scheme", "http"),
                               nv(":path", o->path ? o->path : TRACES),
                               nv(":authority", "localhost"),
@@ -215,6 +216,9 @@ static call *start_call(client *c, const options *o, const void *body, size_t le
     }
     if (o->encoding) {
         headers[n++] = nv("grpc-encoding", o->encoding);
+    }
+    if (o->length) {
+        headers[n++] = nv("content-length", o->length);
     }
     if (o->filler) {
         headers[n++] = nv("filler", filler);
@@ -644,6 +648,180 @@ static void test_too_fast_is_not_read(void) {
     CHECK(!*is_paused);
     free(body);
     client_free(c);
+}
+
+/* ------------------------------------------------------------------ OTLP/HTTP */
+
+static client *http_client_new(void) {
+    client *c = calloc(1, sizeof *c);
+    fixture_start(&c->server, SS_TRANSPORT_HTTP);
+    fixture_disconnect(&c->server);
+    c->server.has_http2 = true;
+    fixture_connect(&c->server);
+    client_connect(c);
+    return c;
+}
+
+static const options http_post = {.path = "/v1/traces", .content_type = "application/x-protobuf"};
+
+static options with_length(const char *length) {
+    options o = http_post;
+    o.length = length;
+    return o;
+}
+
+static void check_http_at(int line, const call *k, int status, const char *body, size_t length) {
+    if (status != k->http_status || k->data_length != length || memcmp(k->data, body, length) != 0 || !k->is_closed ||
+        k->error_code != NGHTTP2_NO_ERROR) {
+        fprintf(stderr, "line %d: wanted %d '%s', got %d '%.*s', closed %d\n", line, status, body, k->http_status,
+                (int)k->data_length, (const char *)k->data, k->is_closed);
+        CHECK(false);
+    }
+}
+
+#define CHECK_HTTP(k, status, text) check_http_at(__LINE__, k, status, text, sizeof(text) - 1)
+
+/* With a stated length and without, whole and in pieces, down to single bytes of the connection. */
+static void test_http_requests(void) {
+    for (int round = 0; round < 8; round++) {
+        client *c = http_client_new();
+        options o = round & 1 ? http_post : with_length("5");
+        o.piece = round & 2 ? 2 : 0;
+        c->chunk = round & 4 ? 1 : 0;
+        for (int i = 1; i <= 2; i++) {
+            call *k = run_call(c, &o, "hello", 5);
+            CHECK_HTTP(k, 200, "");
+            CHECK(strcmp("application/x-protobuf", k->content_type) == 0);
+            CHECK_EQUAL(i, c->server.n_accepted);
+            CHECK_EQUAL(SS_TRANSPORT_HTTP, c->server.transport);
+            CHECK(c->server.message.length == 5 && memcmp(c->server.message.data, "hello", 5) == 0);
+        }
+        CHECK_EQUAL(2, c->server.scratch.stats.requests);
+        client_free(c);
+    }
+}
+
+/* The words of HTTP/1.1, since it is HTTP/1.1 that says them. */
+static void test_http_refusals(void) {
+    client *c = http_client_new();
+    options o = http_post;
+    o.path = "/nowhere";
+    CHECK_HTTP(run_call(c, &o, "hello", 5), 404, "404 page not found\n");
+    o = http_post;
+    o.method = "GET";
+    CHECK_HTTP(run_call(c, &o, NULL, 0), 405, "405 method not allowed, supported: [POST]");
+    o.method = "HEAD";
+    CHECK_HTTP(run_call(c, &o, NULL, 0), 405, "");
+    o = http_post;
+    o.content_type = "text/plain";
+    CHECK_HTTP(run_call(c, &o, "hello", 5), 415,
+               "415 unsupported media type, supported: [application/json, application/x-protobuf]");
+    o = http_post;
+    o.filler = SS_MAX_HEADER_BYTES;
+    CHECK_HTTP(run_call(c, &o, "hello", 5), 431, "");
+    c->server.verdict = (ss_verdict){.code = SS_CODE_UNAVAILABLE, .message = "full"};
+    CHECK_HTTP(run_call(c, &http_post, "hello", 5), 503, "\x08\x0e\x12\4full");
+    CHECK_EQUAL(1, c->server.n_accepted);
+    client_free(c);
+}
+
+/* Before it comes where its length is stated, else when it has come; the connection goes on. */
+static void test_http_sizes(void) {
+    static const char too_large[] = "\x08\3\x12\x1chttp: request body too large";
+    client *c = http_client_new();
+    c->server.listener.config.max_message_bytes = 100;
+    uint8_t body[300] = {0};
+    options o = with_length("101");
+    o.withholds_end = true;
+    CHECK_HTTP(run_call(c, &o, body, 1), 400, too_large);
+    o = http_post;
+    o.withholds_end = true;
+    o.piece = 60;
+    CHECK_HTTP(run_call(c, &o, body, 300), 400, too_large);
+    CHECK_HTTP(run_call(c, &http_post, body, 100), 200, "");
+    CHECK_EQUAL(1, c->server.n_accepted);
+    o = http_post; /* many that are not finished */
+    o.withholds_end = true;
+    int n_refused = 0;
+    for (int i = 0; i < 30; i++) {
+        n_refused += run_call(c, &o, body, 100)->http_status == 503;
+    }
+    CHECK(n_refused > 0);
+    CHECK(c->server.is_open);
+    client_free(c);
+}
+
+static void test_http_answers_that_come_later(void) {
+    client *c = http_client_new();
+    c->server.verdict.is_pending = true;
+    call *gone = run_call(c, &http_post, "hello", 5), *patient = run_call(c, &http_post, "hello", 5);
+    CHECK_EQUAL(2, c->server.n_waiting);
+    nghttp2_submit_rst_stream(c->session, NGHTTP2_FLAG_NONE, 1, NGHTTP2_CANCEL);
+    exchange(c);
+    CHECK_EQUAL(1, c->server.n_cancelled);
+    c->server.verdict.rejected_items = 1;
+    fixture_answer(&c->server);
+    fixture_answer(&c->server);
+    exchange(c);
+    CHECK_EQUAL(0, gone->http_status);
+    CHECK_HTTP(patient, 200, "\x0a\2\x08\1");
+    run_call(c, &http_post, "hello", 5);
+    fixture_disconnect(&c->server);
+    CHECK_EQUAL(2, c->server.n_cancelled);
+    fixture_connect(&c->server);
+    client_free(c);
+}
+
+static void test_http_keys_of_the_connection(void) {
+    client *c = http_client_new();
+    c->server.listener.config.read_timeout_ns = SECOND_NS;
+    options o = http_post;
+    o.withholds_end = true;
+    call *slow = run_call(c, &o, "hel", 3);
+    fixture_tick(&c->server, 2ull * SECOND_NS);
+    exchange(c);
+    CHECK_HTTP(slow, 408, "");
+    for (int i = 0; i < 10; i++) { /* nobody minds */
+        nghttp2_submit_ping(c->session, NGHTTP2_FLAG_NONE, NULL);
+        exchange(c);
+    }
+    CHECK_HTTP(run_call(c, &http_post, "hello", 5), 200, "");
+    CHECK_EQUAL(0, c->n_goaways);
+    c->server.listener.config.closes_after_answer = true;
+    CHECK_HTTP(run_call(c, &http_post, "hello", 5), 200, "");
+    CHECK(c->n_goaways > 0);
+    CHECK_EQUAL(NGHTTP2_NO_ERROR, c->goaway_code);
+    client_free(c);
+}
+
+/* What could become another request is none: nghttp2 would have to let it through first. */
+static void test_http_heads_cannot_be_split(void) {
+    static const struct {
+        const char *name, *value;
+        size_t length;
+        ss_status status;
+    } cases[] = {{":method", "POST", 4, SS_OK},
+                 {":method", "PO ST", 5, SS_ERR_MALFORMED},
+                 {":method", "", 0, SS_ERR_MALFORMED},
+                 {":path", "/a", 2, SS_OK},
+                 {":path", "/a HTTP/1.1", 11, SS_ERR_MALFORMED},
+                 {":path", "/a\tb", 4, SS_ERR_MALFORMED},
+                 {"a", "b\r\nc: d", 7, SS_ERR_MALFORMED},
+                 {"a", "b\nc", 3, SS_ERR_MALFORMED},
+                 {"a", "b\0c", 3, SS_ERR_MALFORMED},
+                 {"a\n", "b", 1, SS_ERR_MALFORMED},
+                 {"a", "b c", 3, SS_OK},
+                 {"transfer-encoding", "chunked", 7, SS_OK}, /* and is not passed on */
+                 {":authority", "x", 1, SS_OK},
+                 {"host", "y", 1, SS_OK}}; /* the same again */
+    ss_exchange_head head = {0};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        CHECK_EQUAL(cases[i].status, ss_exchange_head_add(&head, (const uint8_t *)cases[i].name, strlen(cases[i].name),
+                                                          (const uint8_t *)cases[i].value, cases[i].length));
+    }
+    static const char lines[] = "a: b c\r\nhost: x\r\n";
+    CHECK(head.lines.length == sizeof lines - 1 && memcmp(head.lines.data, lines, sizeof lines - 1) == 0);
+    ss_exchange_head_free(&head);
 }
 
 /* ------------------------------------------------------------------ connections */
@@ -1288,6 +1466,12 @@ int main(void) {
     test_reset_while_pending();
     test_deadlines_while_pending();
     test_too_fast_is_not_read();
+    test_http_requests();
+    test_http_refusals();
+    test_http_sizes();
+    test_http_answers_that_come_later();
+    test_http_keys_of_the_connection();
+    test_http_heads_cannot_be_split();
     test_reset_mid_body();
     test_response_waits_for_the_window();
     test_drain();

@@ -5,6 +5,7 @@
 #include "net/connection.h"
 #include "net/cors.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { FIXTURE_WAITING_MAX = 64 };
@@ -14,7 +15,8 @@ typedef struct fixture {
     ss_listener listener;
     ss_scratch scratch;
     ss_connection *connection;
-    bool is_open; /* false once the protocol has asked for the end */
+    bool is_open;   /* false once the protocol has asked for the end */
+    bool has_http2; /* of a listener for HTTP: agreed on with TLS, from the next connection on */
 
     /* What accept saw, and what it is to answer. */
     int n_accepted;
@@ -117,8 +119,9 @@ static inline bool fixture_has_signal(const void *receiver, ss_signal signal) {
 }
 
 static inline void fixture_connect(fixture *f) {
-    f->connection = f->listener.config.transport == SS_TRANSPORT_GRPC ? ss_http2_new(&f->scratch, &f->listener)
-                                                                      : ss_http1_new(&f->scratch, &f->listener);
+    f->connection = f->has_http2 || f->listener.config.transport == SS_TRANSPORT_GRPC
+                        ? ss_http2_new(&f->scratch, &f->listener)
+                        : ss_http1_new(&f->scratch, &f->listener);
     f->is_open = f->connection != NULL;
 }
 

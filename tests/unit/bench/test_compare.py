@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from bench.compare import compare
+from bench.compare import compare, doubtful
 from bench.figures import Figure
 from tests.unit.bench import runs
 
@@ -50,6 +50,24 @@ def test_microseconds_of_two_machines_are_not_compared() -> None:
     assert ("nothing was compared: the two runs have no guarded figure in common",) == comparison.notes
 
 
+def test_repeats_of_a_doubtful_figure_count_together() -> None:
+    """A run that was disturbed as a whole is found out by another one; what is worse in both stays so."""
+    before = runs.run(of("cpu_ratio", 2.0, 2.02, 1.98, 2.0), of("instructions", 900.0))
+    disturbed = runs.run(of("cpu_ratio", 2.6, 2.61, 2.59, 2.6), of("instructions", 990.0))
+    assert {"sidecar"} == doubtful(before, disturbed)
+    calm = disturbed.joined(runs.run(of("cpu_ratio", 2.0, 2.01, 1.99, 2.0, flags=("a flag",))))
+    assert set() == doubtful(before, calm)
+    assert (8, 1) == tuple(len(figure.values) for figure in calm.figures)
+    assert ("a flag",) == calm.figures[0].flags
+    assert {"sidecar"} == doubtful(before, disturbed.joined(disturbed))
+
+
+def test_bytes_that_depend_on_the_speed_of_the_machine_are_not_compared() -> None:
+    """A slow one fills batches less before they time out; full ones are compared, to the byte."""
+    assert [] == regressions(of("wire", 50.0), of("wire", 60.0))
+    assert 1 == len(regressions(of("packed", 50.0), of("packed", 51.0)))
+
+
 def test_what_is_no_longer_measured_is_said() -> None:
     """A guard that has lost its tool does not pass in silence."""
     before = runs.run(of("instructions", 1_000.0), of("idle_rss", 10.0))
@@ -81,6 +99,6 @@ def test_a_doubtful_figure_is_not_compared_and_that_is_said() -> None:
 
 def test_the_worst_regression_comes_first() -> None:
     """What matters most is read first."""
-    before = runs.run(of("idle_rss", 10.0), of("peak_rss", 10.0), of("wire", 10.0))
-    after = runs.run(of("idle_rss", 12.0), of("peak_rss", 20.0), of("wire", 8.0))
+    before = runs.run(of("idle_rss", 10.0), of("peak_rss", 10.0), of("cpu_ratio", 10.0))
+    after = runs.run(of("idle_rss", 12.0), of("peak_rss", 20.0), of("cpu_ratio", 8.0))
     assert ["peak_rss", "idle_rss"] == [c.figure.kind for c in compare(before, after).regressions]

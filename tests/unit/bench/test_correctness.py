@@ -48,12 +48,34 @@ def test_a_changed_or_doubled_item_is_wrong() -> None:
     } == wrong
 
 
+def without(request: bytes, key: str) -> bytes:
+    """Return a request whose spans do not have this attribute."""
+    message = ExportTraceServiceRequest.FromString(request)
+    for resource_spans in message.resource_spans:
+        for scope_spans in resource_spans.scope_spans:
+            for span in scope_spans.spans:
+                kept = [pair for pair in span.attributes if pair.key != key]
+                del span.attributes[:]
+                span.attributes.extend(kept)
+    return message.SerializeToString()
+
+
+LEFT = [without(request, "net.peer.ip") for request in SENT]
+
+
 def test_samplers_must_agree() -> None:
     """Where some come out, they are the same ones from all; what the sampler writes into a span does not count."""
-    marked = [edited(SENT[0], trace_state="ot=th:e")]
-    assert {} == check(ALL["sidecar"], SENT, {"a": SENT[:1], "b": marked})
-    wrong = check(ALL["sidecar"], SENT, {"a": SENT[:1], "b": SENT[1:2]})
+    marked = [edited(LEFT[0], trace_state="ot=th:e")]
+    assert {} == check(ALL["sidecar"], SENT, {"a": LEFT[:1], "b": marked})
+    wrong = check(ALL["sidecar"], SENT, {"a": LEFT[:1], "b": LEFT[1:2]})
     assert {"b": "40 items that a does not send, 40 missing that it does"} == wrong
+
+
+def test_an_attribute_must_be_deleted() -> None:
+    """That one, and no other."""
+    wrong = check(ALL["sidecar"], SENT, {"a": SENT[:1], "b": [without(LEFT[0], "rpc.method")]})
+    problem = "40 of 40 items differ from those that were sent, or came twice"
+    assert {"a": problem, "b": problem} == wrong
 
 
 def test_nothing_at_all_is_wrong() -> None:
@@ -82,5 +104,5 @@ def test_merged_points_must_add_up() -> None:
 def test_a_scenario_without_edits_forgives_none() -> None:
     """Edits are forgiven by name."""
     strict = dataclasses.replace(ALL["sidecar"], edits=())
-    marked = [edited(SENT[0], trace_state="ot=th:e")]
+    marked = [edited(LEFT[0], trace_state="ot=th:e")]
     assert "differ" in check(strict, SENT, {"a": marked})["a"]

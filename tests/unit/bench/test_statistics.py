@@ -62,6 +62,11 @@ def test_noise_is_not_moved_by_one_disturbed_repeat() -> None:
     assert noise([100.0] * 9 + [900.0]) == 0
 
 
+def test_two_of_three_values_that_agree_by_chance_are_not_quiet() -> None:
+    """Their median deviation is nothing; their range tells of the third."""
+    assert 0.1 < noise([2.0, 2.0, 2.6]) < 0.2
+
+
 def test_one_value_has_no_noise() -> None:
     """Nothing is known of its spread, and nothing divides by zero."""
     assert 0 == noise([5.0]) == noise([0.0, 0.0])

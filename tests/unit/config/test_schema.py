@@ -24,7 +24,7 @@ from collector.ids import Kind
 from collector.registry import Registry
 
 ROOT = Path(__file__).parents[3]
-CONFIGS = sorted((ROOT / "deploy").rglob("*.yaml"))
+CONFIGS = sorted((ROOT / "deploy" / "config").glob("*.yaml"))
 READMES = [*sorted(ROOT.glob("*/README.md")), ROOT / "README.md", ROOT / "deploy" / "sampling.md"]
 BLOCKS = [
     block
@@ -62,6 +62,23 @@ def test_schema_is_one() -> None:
     Draft202012Validator.check_schema(made)
     references = set(re.findall(r'"#/\$defs/([^"]+)"', json.dumps(made)))
     assert references == set(made["$defs"])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "processors: {batch: {timeout: 1s}}",
+        "exporters: {otlp_http: {tls: {insecure: true}}}",
+        "service: {telemetry: {logs: {level: debug}}}",
+        "service: {pipelines: {traces: {processors: [batch]}}}",
+    ],
+)
+def test_part_of_a_configuration_may_lack_what_others_have(text: str) -> None:
+    """By the schema of parts it is valid; mistakes within it are seen all the same."""
+    partial = Draft202012Validator(schema(Registry(), is_partial=True))
+    assert [] == list(partial.iter_errors(parse(text).value))
+    assert [] != list(validator().iter_errors(parse(text).value))
+    assert [] != list(partial.iter_errors(parse(f"{text}\nproccessors: {{}}").value))
 
 
 @pytest.mark.parametrize("text", [path.read_text() for path in CONFIGS] + BLOCKS)

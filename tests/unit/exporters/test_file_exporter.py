@@ -69,6 +69,22 @@ def test_zstd_records_are_frames(tmp_path: Path, written: Format) -> None:
     assert sampled["spansieve_exporter_sent_bytes"] < len(request)
 
 
+def test_frames_are_appended(tmp_path: Path) -> None:
+    """Each frame is a record of its own, so that more may follow those of another run."""
+    for _ in range(2):
+        _write(tmp_path / "out", traces(), append=True, compression=Compression.ZSTD)
+    assert 2 == len(_records(tmp_path / "out"))
+
+
+@pytest.mark.parametrize(("permissions", "expected"), [("", 0o755), ("0700", 0o700), ("750", 0o750)])
+def test_folder_is_made_on_demand(tmp_path: Path, permissions: str, expected: int) -> None:
+    """With these permissions, whether or not there is one already."""
+    path = tmp_path / "new" / "out"
+    for _ in range(2):
+        _write(path, traces(), create_directory=True, directory_permissions=permissions)
+    assert expected == path.parent.stat().st_mode & 0o777
+
+
 def test_append_keeps_what_is_there(tmp_path: Path) -> None:
     """append: true adds; the default empties."""
     path = tmp_path / "out"
@@ -97,7 +113,9 @@ def test_exporters_of_one_path_share_the_file(tmp_path: Path) -> None:
 def test_missing_folder_cannot_start(tmp_path: Path) -> None:
     """The error names the path and the reason; shutdown is safe after it."""
     exporter = File(Config(path=str(tmp_path / "none" / "out")), settings(Signal.TRACES, Recorder()))
-    with pytest.raises(StartError, match="cannot write .*No such file or directory"):
+    with pytest.raises(
+        StartError, match="cannot write .*no such file or directory; create_directory: true makes its folder"
+    ):
         exporter.start()
     exporter.shutdown(1)
 
@@ -165,10 +183,18 @@ def test_failed_write_leaves_no_half_record(tmp_path: Path, monkeypatch: pytest.
     [
         (Config(), ["path"]),
         (Config(path="x"), []),
-        (Config(path="x", append=True, compression=Compression.ZSTD), ["append"]),
+        (Config(path="x", append=True, compression=Compression.ZSTD), []),
+        (Config(path="x", create_directory=True, directory_permissions="0750"), []),
+        (Config(path="x", create_directory=True, directory_permissions="0980"), ["directory_permissions"]),
+        (Config(path="x", directory_permissions="0750"), ["directory_permissions"]),
         (Config(path="x", append=True, rotation=Rotation()), ["append"]),
     ],
 )
 def test_problems_name_the_key(config: Config, fields: list[str]) -> None:
     """The Collector's rules."""
     assert [field for field, _ in config.problems()] == fields
+
+
+def test_rotation_of_0_megabytes_is_the_default() -> None:
+    """As of the Collector, in which nobody can turn the limit off."""
+    assert Rotation().max_bytes == Rotation(max_megabytes=0).max_bytes == 100 << 20

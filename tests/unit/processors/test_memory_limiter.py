@@ -234,7 +234,7 @@ def test_pipelines_share_one_loop(caplog: pytest.LogCaptureFixture) -> None:
         Config(check_interval=1.0, limit_mib=100),
         replace(setup.settings, signal=Signal.LOGS),
         read_rss=lambda: 0,
-        read_total=lambda: 0,
+        read_total=lambda: 1000 * MIB,
     )
     with caplog.at_level(logging.INFO):
         first.start()
@@ -244,3 +244,15 @@ def test_pipelines_share_one_loop(caplog: pytest.LogCaptureFixture) -> None:
     assert 1 == len(setup.timer.calls)
     second.shutdown(0)
     assert [] == setup.timer.calls
+
+
+@pytest.mark.parametrize(("limit_mib", "is_warned_of"), [(999, False), (1000, True), (2000, True)])
+def test_limit_beyond_the_memory_is_warned_of(
+    caplog: pytest.LogCaptureFixture, limit_mib: int, is_warned_of: bool
+) -> None:
+    """In a container that may take less, the limiter would never have its say."""
+    setup = Setup(caplog, limit_mib=limit_mib)
+    with caplog.at_level(logging.WARNING):
+        setup.limiter.start()
+    assert is_warned_of == any("the kernel may kill" in record.message for record in caplog.records)
+    setup.limiter.shutdown(0)

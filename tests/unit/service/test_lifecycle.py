@@ -258,6 +258,21 @@ class TestReload:
         failures = {record.message for record in caplog.records if record.levelname == "ERROR"}
         assert {"ready failed", "not_ready failed", "samples failed"} == failures
 
+    def test_what_stays_looks_at_its_files(self, host: Host, journal: list[str]) -> None:
+        """What a reload keeps is told of it; what it starts has read its files just now."""
+
+        class Reader(FakeWatcher):
+            def refresh(self) -> None:
+                self.journal.append(f"refresh {self.name}")
+
+        factories = {"files": make_factory(Reader)}
+        service = Service(host)
+        service.start(make_document(PIPELINES, extensions="files", factories=factories))
+        journal.clear()
+        service.reload(make_document(PIPELINES, extensions="files files/2", factories=factories))
+        assert ["start files/2", "ready files/2", "refresh files"] == journal
+        service.shutdown()
+
     def test_new_watcher_learns_that_all_is_ready(self, service: Service, journal: list[str]) -> None:
         """A health check added by a reload answers 200 from then on."""
         service.reload(make_document(PIPELINES, extensions="watch watch/2"))
