@@ -171,16 +171,9 @@ class QueueItem(NamedTuple):
 class Waited(Enum):
     """How a wait for the next attempt has ended."""
 
-    TIME_IS_UP = 1
-    CLOSED = 2
-    CANCELLED = 3
-
-
-_WAITED = {
-    lib.SS_ERR_TIMEOUT: Waited.TIME_IS_UP,
-    lib.SS_ERR_CLOSED: Waited.CLOSED,
-    lib.SS_ERR_CANCELLED: Waited.CANCELLED,
-}
+    TIME_IS_UP = int(lib.SS_ERR_TIMEOUT)
+    CLOSED = int(lib.SS_ERR_CLOSED)
+    CANCELLED = int(lib.SS_ERR_CANCELLED)
 
 
 class Queue(Consumer):
@@ -236,7 +229,7 @@ class Queue(Consumer):
     def wait(self, item: QueueItem, seconds: float) -> Waited:
         """Wait before another attempt to send item, unless its client goes or the queue is closed."""
         timeout_ns = min(int(seconds * 1e9), _NEVER_NS)
-        return _WAITED[lib.ss_queue_wait(self.pointer, item.struct, timeout_ns)]
+        return Waited(lib.ss_queue_wait(self.pointer, item.struct, timeout_ns))
 
     def done(self, item: QueueItem, verdict: Verdict | None = None, wire_bytes: int = 0) -> bool:
         """Count what became of item, give back its place and its bytes, and tell the client that waits for it.
