@@ -57,13 +57,13 @@ def _show_version(context: click.Context, parameter: click.Parameter, value: boo
 )
 @click.pass_context
 def spansieve(context: click.Context, /, **options: tuple[str, ...]) -> int | None:
-    r"""An OpenTelemetry Collector as a sidecar.
+    """An OpenTelemetry Collector as a sidecar.
 
     Without a command it runs until SIGTERM; SIGHUP reads the configuration again.
 
     \b
         spansieve --config config.yaml
-    """
+    """  # noqa: D301 click wants the control character
     context.obj = Options(**options)
     if context.invoked_subcommand is not None:
         return None

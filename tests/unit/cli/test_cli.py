@@ -321,6 +321,12 @@ class TestComponents:
         ]
 
 
+def test_help_shows_the_command_as_it_is_typed(capsys: pytest.CaptureFixture[str]) -> None:
+    """The command that runs stands on a line of its own, without the mark that keeps it there."""
+    assert 0 == invoke(["--help"])
+    assert "spansieve --config config.yaml" in map(str.strip, capsys.readouterr().out.splitlines())
+
+
 class TestFeatureGates:
     """`spansieve featuregate`."""
 
