@@ -352,7 +352,6 @@ typedef enum ss_memory_limiter_counter {
 /* Refuse (UNAVAILABLE) while the last RSS sample plus what was taken in since, or the bytes in flight, reach
  * soft_limit_bytes. Borrows runtime. */
 ss_op *ss_memory_limiter_new(ss_runtime *runtime, uint64_t soft_limit_bytes, ss_error *error);
-bool ss_memory_limiter_is_refusing(const ss_op *op);
 
 /* -- metricstransform -- */
 typedef enum ss_metrics_transform_counter {

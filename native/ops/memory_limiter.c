@@ -11,16 +11,11 @@ typedef struct memory_limiter {
     ss_op op;
     ss_runtime *runtime;
     uint64_t soft_limit_bytes;
-    bool is_refusing; /* atomic */
 } memory_limiter;
 
 static ss_status memory_limiter_run(ss_op *op, ss_table *table, ss_verdict *verdict) {
     memory_limiter *self = (memory_limiter *)op;
-    bool refuses = ss_runtime_usage(self->runtime) >= self->soft_limit_bytes;
-    if (refuses != __atomic_load_n(&self->is_refusing, __ATOMIC_RELAXED)) {
-        __atomic_store_n(&self->is_refusing, refuses, __ATOMIC_RELAXED);
-    }
-    if (!refuses) {
+    if (ss_runtime_usage(self->runtime) < self->soft_limit_bytes) {
         ss_op_count(op, table, SS_MEMORY_LIMITER_ACCEPTED, table->n_kept);
         return SS_OK;
     }
@@ -44,8 +39,4 @@ ss_op *ss_memory_limiter_new(ss_runtime *runtime, uint64_t soft_limit_bytes, ss_
     self->runtime = runtime;
     self->soft_limit_bytes = soft_limit_bytes;
     return &self->op;
-}
-
-bool ss_memory_limiter_is_refusing(const ss_op *op) {
-    return __atomic_load_n(&((const memory_limiter *)op)->is_refusing, __ATOMIC_RELAXED);
 }

@@ -13,8 +13,7 @@ typedef enum ss_columns {
     SS_COLUMN_PARENT = 2,
     SS_COLUMN_ATTRIBUTES = 4,
     SS_COLUMN_POINTS = 8, /* anything in a metric */
-    SS_COLUMN_RESOURCE = 16,
-    SS_COLUMN_ALL = 0xff
+    SS_COLUMN_RESOURCE = 16
 } ss_columns;
 
 typedef struct ss_op_vtable {

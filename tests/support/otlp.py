@@ -38,8 +38,6 @@ REQUESTS: dict[Signal, type[Message]] = {
     Signal.LOGS: ExportLogsServiceRequest,
 }
 
-_DATA = ("gauge", "sum", "histogram", "exponential_histogram", "summary")
-
 
 def decode(signal: Signal, data: bytes) -> Any:
     """Return the request that Google's protobuf reads from data."""
