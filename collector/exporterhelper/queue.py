@@ -140,7 +140,7 @@ Take = Callable[[Queue, int | None, int], Taken]
 """Send what a queue holds as long as nothing is to be decided, then take out the request for which something is.
 
 Args: the queue; the number of requests in flight at which the next is taken out unsent, None for no such number; the
-number of items without room above which one is taken out unsent.
+number of items above which one is taken out unsent, of those that found no room or whose clients have gone.
 
 Raises:
     StopIteration: the queue was closed and is empty.

@@ -81,7 +81,7 @@ class Listener(Rules):
 
     Attributes:
         fd: bound and listening; the server duplicates it and the caller closes its own.
-        protocol: `grpc` (HTTP/2 with prior knowledge) or `http` (HTTP/1.1).
+        protocol: `grpc` (HTTP/2 with prior knowledge) or `http` (HTTP/1.1, or HTTP/2 where TLS agrees on it).
         is_admin: every request waits for `Server.reply`; protocol `http` only.
     """
 
