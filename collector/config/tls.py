@@ -11,6 +11,7 @@ from collector.config.fields import Duration, Secret, option, section
 from collector.errors import TLSFailure
 from collector.ids import Pem
 from collector.lean import TYPE_CHECKING, Any, pattern
+from collector.threads import Lock
 
 if TYPE_CHECKING:
     from re import Pattern
@@ -301,6 +302,7 @@ class CertificateWatch:
         self._refused: Pem | str | None = None
         self._use = use
         self._log = log
+        self._lock = Lock()  # a reload and the timer look from different threads
         self._timer = every(period_s, self.check) if period_s > 0 else None
 
     def cancel(self) -> None:
@@ -310,6 +312,10 @@ class CertificateWatch:
 
     def check(self) -> None:
         """Look, and use what is new."""
+        with self._lock:
+            self._check()
+
+    def _check(self) -> None:
         pem: Pem | None = None
         try:
             pem = self._tls.read()
