@@ -16,6 +16,7 @@ _ADVICE = (
     ("escape character", "put the text in single quotes, in which a backslash is one"),
     ("hexdecimal number", "put the text in single quotes, in which a backslash is one"),
     ("expected ':'", "a key needs ': ' behind it"),
+    ("incompatible YAML", "remove the line that begins with '%YAML'"),
     ("expected key", "the map of line LINE goes on at another depth, or something follows a quoted text"),
     ("'-' indicator", "the list of line LINE goes on at another depth, or without '-'"),
     ("',' or ']'", "the '[' of line LINE is not closed, or a comma is missing"),

@@ -185,6 +185,12 @@ _TAB = "there is a tab: indent with spaces"
             "found unknown escape character",
             "put the text in single quotes, in which a backslash is one",
         ),
+        (
+            "%YAML 2.0\n---\na: 1",
+            1,
+            "found incompatible YAML document",
+            "remove the line that begins with '%YAML'",
+        ),
         ("a: !e!x y", 1, "found undefined tag handle", "a text that begins with '!' needs quotes"),
     ],
 )
