@@ -6,6 +6,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "core/clock.h"
 #include "net/client_session.h"
 #include "net/client_socket.h"
 #include "spansieve.h"
@@ -223,13 +224,9 @@ void ss_client_free(ss_client *client) {
 
 /* ------------------------------------------------------------------ the pool */
 
-static struct timespec timespec_of(uint64_t ns) {
-    return (struct timespec){.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
-}
-
 /* Wait for one of the max_connections places. */
 static ss_status enter(ss_client *client, uint64_t deadline_ns) {
-    struct timespec deadline = timespec_of(deadline_ns);
+    struct timespec deadline = ss_clock_timespec(deadline_ns);
     pthread_mutex_lock(&client->mutex);
     client->n_waiting++;
     int failure = 0;
@@ -333,10 +330,7 @@ static ss_status dial(ss_client *client, const ss_client_wait *wait, connection 
     conn->session = ss_client_session_new(&client->head);
     ss_status status = conn->session ? SS_OK : SS_ERR_NO_MEMORY;
     if (status == SS_OK) {
-        uint64_t now = ss_client_now_ns(), limit_ns;
-        if (__builtin_add_overflow(now, client->connect_timeout_ns, &limit_ns)) {
-            limit_ns = UINT64_MAX;
-        }
+        uint64_t limit_ns = ss_clock_deadline(client->connect_timeout_ns);
         ss_client_wait connect_wait = *wait;
         connect_wait.deadline_ns = limit_ns < wait->deadline_ns ? limit_ns : wait->deadline_ns;
         status = ss_client_socket_connect(&conn->socket, client->host, client->port, client->tls, &connect_wait,
@@ -406,7 +400,7 @@ static void say(ss_client_result *result, const char *text) {
 static bool run_call(ss_client *client, connection *conn, ss_client_call *call, const ss_client_wait *wait,
                      ss_client_result *result) {
     if (wait->deadline_ns != UINT64_MAX) {
-        uint64_t now = ss_client_now_ns(); /* connecting, or waiting for a place, has taken its share */
+        uint64_t now = ss_clock_ns(); /* connecting, or waiting for a place, has taken its share */
         call->timeout_ns = now < wait->deadline_ns ? wait->deadline_ns - now : 0;
     }
     ss_status status = ss_client_session_begin(conn->session, call);
@@ -440,10 +434,7 @@ static bool run_call(ss_client *client, connection *conn, ss_client_call *call, 
 void ss_client_export(ss_client *client, ss_signal signal, ss_encoding encoding, const uint8_t *message, size_t length,
                       uint64_t timeout_ns, int cancel_fd, ss_client_result *result) {
     *result = (ss_client_result){.transport_status = SS_OK};
-    ss_client_wait wait = {.wake_fd = client->wake_fd, .cancel_fd = cancel_fd};
-    if (__builtin_add_overflow(ss_client_now_ns(), timeout_ns, &wait.deadline_ns)) {
-        wait.deadline_ns = UINT64_MAX;
-    }
+    ss_client_wait wait = {ss_clock_deadline(timeout_ns), client->wake_fd, cancel_fd};
     ss_client_call call = {signal, encoding, message, length, UINT64_MAX};
     ss_status status = enter(client, wait.deadline_ns);
     if (status != SS_OK) {

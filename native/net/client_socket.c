@@ -11,25 +11,19 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "core/clock.h"
 #include "net/client_response.h"
 
 enum { NS_PER_MS = 1000000, SEALED_BYTES = 16 * 1024 };
-
-uint64_t ss_client_now_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
 
 /* Milliseconds for poll, rounded up so that a wait never ends before its deadline; -1: no limit. */
 static int poll_timeout(uint64_t deadline_ns) {
     if (deadline_ns == UINT64_MAX) {
         return -1;
     }
-    uint64_t now = ss_client_now_ns();
+    uint64_t now = ss_clock_ns();
     uint64_t left_ms = deadline_ns > now ? (deadline_ns - now + NS_PER_MS - 1) / NS_PER_MS : 0;
     return left_ms < INT_MAX ? (int)left_ms : INT_MAX;
 }
@@ -116,7 +110,7 @@ static ss_status connect_unix(ss_client_socket *client, const char *path, const 
 
 /* The deadline for the next of n_left addresses: one that drops packets must leave time for the others. */
 static uint64_t share_of(uint64_t deadline_ns, unsigned n_left) {
-    uint64_t now = ss_client_now_ns();
+    uint64_t now = ss_clock_ns();
     return deadline_ns == UINT64_MAX || deadline_ns <= now ? deadline_ns : now + (deadline_ns - now) / n_left;
 }
 

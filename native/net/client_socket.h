@@ -19,8 +19,6 @@ typedef struct ss_client_wait {
     int cancel_fd;        /* readable once the call is not wanted any more; -1: never */
 } ss_client_wait;
 
-uint64_t ss_client_now_ns(void);
-
 /* Try each address of host until one accepts, each with its share of the time left. A host that begins with a slash
  * is the path of a unix socket. With tls, which is borrowed, shake hands. On failure message says what failed. */
 ss_status ss_client_socket_connect(ss_client_socket *socket, const char *host, uint16_t port, ss_tls *tls,

@@ -8,6 +8,7 @@
 #define _GNU_SOURCE /* accept4 */
 #include "net/loop.h"
 
+#include "core/clock.h"
 #include "net/tls.h"
 
 #include <errno.h>
@@ -20,7 +21,6 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -85,12 +85,6 @@ struct ss_loop {
     uint8_t *read_buffer;
     uint8_t *opened; /* what was read, without TLS; made for the first connection that has it */
 };
-
-uint64_t ss_monotonic_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
 
 /* ------------------------------------------------------------------ connections */
 
@@ -677,10 +671,10 @@ static bool is_over(ss_loop *loop) {
 static void *run(void *argument) {
     ss_loop *loop = argument;
     struct epoll_event events[EVENTS_AT_ONCE];
-    loop->scratch.now_ns = ss_monotonic_ns();
+    loop->scratch.now_ns = ss_clock_ns();
     while (!is_over(loop)) {
         int n = epoll_wait(loop->epoll_fd, events, EVENTS_AT_ONCE, wait_ms(loop));
-        loop->scratch.now_ns = ss_monotonic_ns();
+        loop->scratch.now_ns = ss_clock_ns();
         for (int i = 0; i < n; i++) {
             void *source = events[i].data.ptr;
             if (source == loop) {

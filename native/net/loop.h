@@ -26,6 +26,4 @@ ss_status ss_loop_reply(ss_loop *loop, uint64_t token, int http_status, const ch
 /* Add this loop's counters to stats. Any thread. */
 void ss_loop_read_stats(const ss_loop *loop, ss_server_stats *stats);
 
-uint64_t ss_monotonic_ns(void);
-
 #endif

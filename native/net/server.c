@@ -1,3 +1,4 @@
+#include "core/clock.h"
 #include "net/cors.h"
 #include "net/loop.h"
 
@@ -160,7 +161,7 @@ ss_server *ss_server_new(ss_runtime *runtime, const ss_server_config *config, ss
 }
 
 ss_status ss_server_shutdown(ss_server *server, uint64_t timeout_ns) {
-    uint64_t now = ss_monotonic_ns();
+    uint64_t now = ss_clock_ns();
     uint64_t deadline = timeout_ns > UINT64_MAX - now ? UINT64_MAX : now + timeout_ns;
     bool all_ended = true;
     for (size_t i = 0; i < (server->is_running ? 1 : server->n_loops); i++) {

@@ -45,11 +45,6 @@ static bool apply(ss_op *op, ss_signal signal, const ss_buffer *request, ss_buff
     return is_untouched;
 }
 
-static void check_bytes(const ss_buffer *expected, const ss_buffer *actual) {
-    CHECK_EQUAL(expected->length, actual->length);
-    CHECK(expected->length == actual->length && memcmp(expected->data, actual->data, actual->length) == 0);
-}
-
 /* The request around a span, and a resource where there is one; takes both. */
 static ss_buffer request_of(ss_buffer *span, ss_buffer *resource) {
     ss_buffer scope = {0}, container = {0}, request = {0};

@@ -67,11 +67,6 @@ static ss_status apply(ss_op *op, const ss_buffer *request, ss_buffer *out) {
     return status;
 }
 
-static void check_bytes(const ss_buffer *expected, const ss_buffer *actual) {
-    CHECK_EQUAL(expected->length, actual->length);
-    CHECK(expected->length == actual->length && memcmp(expected->data, actual->data, actual->length) == 0);
-}
-
 /* ---------------------------------------------------------------- tests */
 
 static void test_merged_points_have_exact_bytes(void) {

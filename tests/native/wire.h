@@ -46,4 +46,9 @@ static inline void put_attribute(ss_buffer *out, uint32_t field, const char *key
     ss_buffer_free(&pair);
 }
 
+static inline void check_bytes(const ss_buffer *expected, const ss_buffer *actual) {
+    CHECK_EQUAL(expected->length, actual->length);
+    CHECK(expected->length == actual->length && memcmp(expected->data, actual->data, actual->length) == 0);
+}
+
 #endif
