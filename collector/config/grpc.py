@@ -80,7 +80,10 @@ class GrpcServer:
     keepalive: Keepalive = option(factory=Keepalive, doc="Life of connections.")
     tls: TLSServer | None = option(None, doc="Transport security; null is plain text.")
     auth: Any = unserved("keep the endpoint where only its clients reach it")
-    include_metadata: bool = option(False, doc="Keep with each request the headers that a `batch` asks for.")
+    include_metadata: bool = option(
+        False,
+        doc="Keep with each request the headers that processors behind it ask for: `batch`, `attributes`, `resource`.",
+    )
     middlewares: Any = unserved()
 
     @property

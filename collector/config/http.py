@@ -108,7 +108,10 @@ class HttpServer:
     cors: Cors | None = option(None, doc="What pages of other origins may do.")
     tls: TLSServer | None = option(None, doc="Transport security; null is plain text.")
     auth: Any = unserved("keep the endpoint where only its clients reach it")
-    include_metadata: bool = option(False, doc="Keep with each request the headers that a `batch` asks for.")
+    include_metadata: bool = option(
+        False,
+        doc="Keep with each request the headers that processors behind it ask for: `batch`, `attributes`, `resource`.",
+    )
     middlewares: Any = unserved()
 
     @property

@@ -1,8 +1,9 @@
 """Gather items into batches by count, size and time.
 
-Differs from the Collector in three things: a batch that the next consumer refuses is kept and tried again instead of
+Differs from the Collector in four things: a batch that the next consumer refuses is kept and tried again instead of
 lost, so that nothing acknowledged goes missing; a batch has a limit in bytes, so that a gRPC receiver with the default
-limit of 4 MiB takes it; and where many requests repeat their resource, it leaves once.
+limit of 4 MiB takes it; a resource or scope that its requests repeat leaves once; and the limit of combinations of
+metadata is of those of which items are gathered, not of all that there ever were.
 
 Source: OpenTelemetry Collector, `batch` processor.
 """
