@@ -252,7 +252,7 @@ class Queue(Consumer):
                     "rejected_items": verdict.rejected_items,
                 },
             )
-            message = verdict.message.encode()[: len(struct.message) - 1]
+            message = verdict.message.encode(errors="replace")[: len(struct.message) - 1]
             ffi.memmove(struct.message, message, len(message))
         return bool(lib.ss_queue_done(self.pointer, item.struct, struct, wire_bytes))
 

@@ -358,6 +358,7 @@ VERDICTS = {
     "retryable, without": (RetryableError("down"), (14, "down", None, 0)),
     "a wish for ever": (RetryableError("down", 1e12), (14, "down", 0xFFFFFFFF, 0)),
     "a bug": (ZeroDivisionError("oops"), (13, "oops", None, 0)),
+    "a text that is no Unicode": (OSError("\udcff"), (13, "?", None, 0)),
 }
 
 
