@@ -90,7 +90,12 @@ def _read_variable(rest: str, environ: Mapping[str, str]) -> Text:
             f'environment variable "{name}" has invalid name: must match regex ^[a-zA-Z_][a-zA-Z0-9_]*$'
         )
     if name in environ:
-        return Text(environ[name], f"env:{name}")
+        text = environ[name]
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:  # bytes of others have no characters, only stand-ins
+            raise SourceError(f"cannot read 'env:{name}': not UTF-8 text") from error
+        return Text(text, f"env:{name}")
     warning = "" if has_default else f'configuration references unset environment variable "{name}"'
     return Text(default, f"env:{name}", warning, is_literal=bool(has_default))
 

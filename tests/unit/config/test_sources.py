@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.server
+import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -69,12 +70,13 @@ class TestRead:
             ("/nowhere/at/all.yaml", "cannot read '/nowhere/at/all.yaml': no such file or directory"),
             ("/", "cannot read '/': is a directory"),
             ("a\0b", "cannot read 'a\\x00b': not a path"),
+            ("env:BYTES", "cannot read 'env:BYTES': not UTF-8 text"),
         ],
     )
     def test_unreadable_location_says_why(self, uri: str, message: str) -> None:
         """Each failure names the location and the reason."""
         with pytest.raises(SourceError) as caught:
-            read(uri, "file", {})
+            read(uri, "file", {"BYTES": os.fsdecode(b"\xff")})
         assert str(caught.value) == message
 
     def test_file_that_is_not_text_is_refused(self, tmp_path: Path) -> None:
