@@ -1,4 +1,4 @@
-/* What the encodings share: libraries that are loaded when they are first needed, and how a failure is told. */
+/* Libraries that are loaded when they are first needed, here, by net and by ops; how encodings tell a failure. */
 #ifndef SS_CODEC_LIBRARY_H
 #define SS_CODEC_LIBRARY_H
 
