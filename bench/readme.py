@@ -26,7 +26,7 @@ _ROWS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("cpu", "pass-through, 1 span a request, µs of CPU a span", {"scenario": "pass_through", "items": 1}),
     ("cpu", "pass-through, 10 spans", {"scenario": "pass_through", "items": 10}),
     ("cpu", "pass-through, 512 spans", {"scenario": "pass_through", "items": 512}),
-    ("cpu", "sidecar (a tenth kept, filtered, zstd), 10 spans", {"scenario": "sidecar", "items": 10}),
+    ("cpu", "sidecar (a tenth kept, filtered, edited, zstd), 10 spans", {"scenario": "sidecar", "items": 10}),
     ("cpu", "sidecar, 512 spans", {"scenario": "sidecar", "items": 512}),
     ("cpu", "all kept, zstd, 512 spans", {"scenario": "keep_all", "items": 512}),
     ("cpu", "all kept, gzip, 512 spans", {"scenario": "gzip", "items": 512}),
