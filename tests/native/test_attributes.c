@@ -348,6 +348,37 @@ static void test_many_attributes_take_linear_time(void) {
     ss_buffer_free(&out);
 }
 
+/* Nor that for scopes of one resource, which include and exclude are to read once. */
+static void test_many_scopes_take_linear_time(void) {
+    enum { N = 40000 };
+    ss_buffer resource = {0}, container = {0}, scope = {0}, span = {0}, request = {0}, out = {0};
+    for (int i = 0; i < N; i++) {
+        put_attribute(&resource, SS_RESOURCE_ATTRIBUTES, "x", "v");
+    }
+    put_message(&container, SS_RESOURCE_SPANS_RESOURCE, &resource);
+    for (int i = 0; i < N; i++) {
+        put_attribute(&span, SS_SPAN_ATTRIBUTES, "k", "v");
+        put_message(&scope, SS_SCOPE_SPANS_SPANS, &span);
+        put_message(&container, SS_RESOURCE_SPANS_SCOPE_SPANS, &scope);
+    }
+    put_message(&request, SS_EXPORT_TRACE_SERVICE_REQUEST_RESOURCE_SPANS, &container);
+    const ss_text service = TEXT("frontend");
+    const ss_attribute_match exclude = {.services = {&service, 1}};
+    const ss_attribute_action action = {.verb = SS_ATTRIBUTE_DELETE, .key = TEXT("k")};
+    const ss_attributes_config config = {.exclude = &exclude, .actions = &action, .n_actions = 1};
+    ss_error error = {0};
+    ss_op *op = ss_attributes_new(&config, &error);
+    clock_t start = clock();
+    CHECK(!apply(op, SS_SIGNAL_TRACES, &request, &out));
+    CHECK((double)(clock() - start) / CLOCKS_PER_SEC < 5);
+    CHECK(out.length < request.length - N * (sizeof "k" + sizeof "v"));
+    ss_op_free(op);
+    ss_buffer *const buffers[] = {&resource, &container, &scope, &span, &request, &out};
+    for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++) {
+        ss_buffer_free(buffers[i]);
+    }
+}
+
 /* Nor that for a resource in pieces, each of which becomes an edit. */
 static void test_many_pieces_take_linear_time(void) {
     enum { N = 100000 };
@@ -452,6 +483,7 @@ int main(void) {
     test_sampler_edits_between_attributes();
     test_bad_configuration_is_an_error();
     test_many_attributes_take_linear_time();
+    test_many_scopes_take_linear_time();
     test_many_pieces_take_linear_time();
     test_every_truncation_is_refused_or_done();
     test_threads_share_one_op();
