@@ -15,7 +15,7 @@
 
 #define TAG(field, wire) ((uint32_t)(field) << 3 | (wire))
 
-enum { RETRY_MS = 1000, DELETED_MAX = 64 };
+enum { RETRY_MS = 1000, DELETED_MAX = 64, TEXT_RETAINED_BYTES = 1 << 20 };
 
 /* ---------------------------------------------------------------- the compiled configuration */
 
@@ -136,17 +136,16 @@ static ss_status put_value(const run *r, const action *a) {
     ss_attribute_list *list = &r->scratch->list;
     ss_status status = SS_OK;
     ss_bytes body;
-    if (!find_source(r, a, &body, &status)) {
+    ss_attribute *attribute = ss_attribute_list_find(list, a->key);
+    bool is_wanted = a->verb == SS_ATTRIBUTE_UPSERT || (a->verb == SS_ATTRIBUTE_UPDATE) == (attribute != NULL);
+    if (!is_wanted || !find_source(r, a, &body, &status)) { /* first: a header is joined anew for each item */
         return status;
     }
-    ss_attribute *attribute = ss_attribute_list_find(list, a->key);
     if (attribute) {
-        if (a->verb != SS_ATTRIBUTE_INSERT) {
-            ss_attribute_list_set(list, attribute, body);
-        }
+        ss_attribute_list_set(list, attribute, body);
         return SS_OK;
     }
-    return a->verb == SS_ATTRIBUTE_UPDATE ? SS_OK : ss_attribute_list_add(list, a->key, body);
+    return ss_attribute_list_add(list, a->key, body);
 }
 
 static ss_status hash_value(const run *r, ss_attribute *attribute) {
@@ -648,6 +647,16 @@ static ss_attributes_scratch *take_scratch(attributes *self) {
     return scratch;
 }
 
+/* What an unusual request has needed is not kept until the next. */
+static void give_scratch(attributes *self, ss_attributes_scratch *scratch) {
+    ss_attribute_list_empty(&scratch->list);
+    ss_attribute_list_empty(&scratch->container);
+    if (scratch->text.capacity > TEXT_RETAINED_BYTES) {
+        ss_buffer_free(&scratch->text);
+    }
+    scratch_free(__atomic_exchange_n(&self->spare, scratch, __ATOMIC_ACQ_REL));
+}
+
 static ss_status run_op(ss_op *op, ss_table *table, ss_verdict *verdict) {
     attributes *self = (attributes *)op;
     run r = {self, table, NULL};
@@ -656,7 +665,7 @@ static ss_status run_op(ss_op *op, ss_table *table, ss_verdict *verdict) {
         status = delete_from_items(self, table);
     } else if ((r.scratch = take_scratch(self))) {
         status = self->is_resource ? run_on_resources(&r) : run_on_items(&r);
-        scratch_free(__atomic_exchange_n(&self->spare, r.scratch, __ATOMIC_ACQ_REL));
+        give_scratch(self, r.scratch);
     }
     if (status == SS_ERR_NO_MEMORY) {
         return ss_refuse(verdict, "attributes: out of memory", RETRY_MS);
