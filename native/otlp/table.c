@@ -4,7 +4,9 @@
 #include <string.h>
 
 /* A table that once held a huge request gives the memory back at the first small one. */
-enum { FIRST_ROWS = 64, RETAINED_ROWS = 16384, RETAINED_ROW_BYTES = 64, REPLACEMENTS_MAX = 1 << 30 };
+enum { FIRST_ROWS = 64, RETAINED_ROWS = 16384, RETAINED_ROW_BYTES = 64 };
+
+enum { REPLACEMENTS_MAX = 1 << 30, GROWTH_MAX = 16, GROWTH_FREE = 64 << 20 };
 
 ss_table *ss_table_new(void) {
     ss_table *table = calloc(1, sizeof *table);
@@ -218,6 +220,14 @@ static __attribute__((noinline)) bool begin_row_edits(const ss_table *table) {
     return true;
 }
 
+/* Edits may bring a request so many bytes at most: what they bring can be of the sender, as a header is that goes into
+ * each item, and the sender must not choose how much memory a small request takes. */
+static inline size_t replacements_max(const ss_table *table) {
+    size_t growth = table->bytes_length < REPLACEMENTS_MAX / GROWTH_MAX ? table->bytes_length * GROWTH_MAX + GROWTH_FREE
+                                                                        : REPLACEMENTS_MAX;
+    return growth < REPLACEMENTS_MAX ? growth : REPLACEMENTS_MAX;
+}
+
 /* Put a new edit into the list that starts at *first, by offset; edits at one offset keep their order. before: one of
  * the list that it goes behind, SS_NO_INDEX where none is known. */
 static inline ss_status add_edit(ss_table *table, uint32_t *first, uint32_t before, uint32_t offset, uint32_t length,
@@ -228,7 +238,7 @@ static inline ss_status add_edit(ss_table *table, uint32_t *first, uint32_t befo
     }
     const size_t at = own->replacements.length;
     if (replacement_length) {
-        if (replacement_length > REPLACEMENTS_MAX - at) {
+        if (replacement_length > replacements_max(table) - at) {
             return SS_ERR_LIMIT;
         }
         ss_status status = ss_buffer_append(&own->replacements, replacement, replacement_length);

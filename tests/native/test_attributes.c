@@ -8,6 +8,7 @@
 #include "check.h"
 #include "ops/op.h"
 #include "otlp/table.h"
+#include "plan/metadata.h"
 #include "spansieve.h"
 #include "wire.h"
 
@@ -348,6 +349,45 @@ static void test_many_attributes_take_linear_time(void) {
     ss_buffer_free(&out);
 }
 
+/* A header that goes into each item makes no small request a huge one; and where it is not to be written, it is not
+ * even joined. */
+static void test_header_in_each_item_is_bounded(void) {
+    enum { N = 20000, VALUES = 3000, VALUE_BYTES = 10 };
+    ss_buffer metadata = {0};
+    for (int i = 0; i < VALUES; i++) {
+        CHECK_EQUAL(SS_OK, ss_metadata_append(&metadata, "x", "0123456789", VALUE_BYTES));
+    }
+    const ss_attribute_action action = {.verb = SS_ATTRIBUTE_INSERT, .key = TEXT("k"), .from_metadata = TEXT("x")};
+    ss_op *op = new_op(&action, 1, false);
+    for (int is_there = 0; is_there < 2; is_there++) {
+        ss_buffer span = {0}, scope = {0}, container = {0}, request = {0};
+        for (int i = 0; i < N; i++) {
+            put_attribute(&span, SS_SPAN_ATTRIBUTES, is_there ? "k" : "other", "v");
+            put_message(&scope, SS_SCOPE_SPANS_SPANS, &span);
+        }
+        put_message(&container, SS_RESOURCE_SPANS_SCOPE_SPANS, &scope);
+        put_message(&request, SS_EXPORT_TRACE_SERVICE_REQUEST_RESOURCE_SPANS, &container);
+        ss_table *table = ss_table_new();
+        ss_error error;
+        ss_verdict verdict = {0};
+        CHECK_EQUAL(SS_OK, ss_scan(SS_SIGNAL_TRACES, request.data, request.length, table, &error));
+        table->private_state->metadata = metadata.data;
+        table->private_state->metadata_length = metadata.length;
+        clock_t start = clock();
+        CHECK_EQUAL(is_there ? SS_OK : SS_ERR_LIMIT, ss_op_run(op, table, &verdict));
+        CHECK((double)(clock() - start) / CLOCKS_PER_SEC < 5);
+        CHECK(table->private_state->replacements.length <= (64 << 20) + 16 * request.length);
+        CHECK(!is_there || ss_table_is_untouched(table));
+        ss_table_free(table);
+        ss_buffer *const buffers[] = {&span, &scope, &container, &request};
+        for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++) {
+            ss_buffer_free(buffers[i]);
+        }
+    }
+    ss_op_free(op);
+    ss_buffer_free(&metadata);
+}
+
 /* Nor that for scopes of one resource, which include and exclude are to read once. */
 static void test_many_scopes_take_linear_time(void) {
     enum { N = 40000 };
@@ -483,6 +523,7 @@ int main(void) {
     test_sampler_edits_between_attributes();
     test_bad_configuration_is_an_error();
     test_many_attributes_take_linear_time();
+    test_header_in_each_item_is_bounded();
     test_many_scopes_take_linear_time();
     test_many_pieces_take_linear_time();
     test_every_truncation_is_refused_or_done();
