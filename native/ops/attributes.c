@@ -637,12 +637,12 @@ static ss_attributes_scratch *take_scratch(attributes *self) {
     ss_attributes_scratch *scratch = __atomic_exchange_n(&self->spare, NULL, __ATOMIC_ACQ_REL);
     if (!scratch) {
         scratch = calloc(1, sizeof *scratch);
-        if (scratch && !ss_pattern_match_reserve(&scratch->match, self->n_groups)) {
-            scratch_free(scratch);
-            scratch = NULL;
-        }
     } else if (self->n_patterns) {
         memset(scratch->memo, 0, sizeof scratch->memo); /* of another request */
+    }
+    if (scratch && !ss_pattern_match_reserve(&scratch->match, self->n_groups)) {
+        scratch_free(scratch);
+        scratch = NULL;
     }
     return scratch;
 }
