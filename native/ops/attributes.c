@@ -15,7 +15,7 @@
 
 #define TAG(field, wire) ((uint32_t)(field) << 3 | (wire))
 
-enum { RETRY_MS = 1000, DELETED_MAX = 64 };
+enum { RETRY_MS = 1000, DELETED_MAX = 64, TEXT_RETAINED_BYTES = 1 << 20 };
 
 /* ---------------------------------------------------------------- the compiled configuration */
 
@@ -136,17 +136,16 @@ static ss_status put_value(const run *r, const action *a) {
     ss_attribute_list *list = &r->scratch->list;
     ss_status status = SS_OK;
     ss_bytes body;
-    if (!find_source(r, a, &body, &status)) {
+    ss_attribute *attribute = ss_attribute_list_find(list, a->key);
+    bool is_wanted = a->verb == SS_ATTRIBUTE_UPSERT || (a->verb == SS_ATTRIBUTE_UPDATE) == (attribute != NULL);
+    if (!is_wanted || !find_source(r, a, &body, &status)) { /* first: a header is joined anew for each item */
         return status;
     }
-    ss_attribute *attribute = ss_attribute_list_find(list, a->key);
     if (attribute) {
-        if (a->verb != SS_ATTRIBUTE_INSERT) {
-            ss_attribute_list_set(list, attribute, body);
-        }
+        ss_attribute_list_set(list, attribute, body);
         return SS_OK;
     }
-    return a->verb == SS_ATTRIBUTE_UPDATE ? SS_OK : ss_attribute_list_add(list, a->key, body);
+    return ss_attribute_list_add(list, a->key, body);
 }
 
 static ss_status hash_value(const run *r, ss_attribute *attribute) {
@@ -482,33 +481,59 @@ static ss_status change_item(const run *r, uint32_t row, uint32_t field, bool is
     return status;
 }
 
-/* Whether include and exclude let the actions have a row. What they ask of resource and scope is asked once a scope. */
-typedef struct admission {
-    uint32_t scope_index;
+/* What include and exclude, which may be NULL, say of a resource, or of a scope and what it lies in. */
+typedef struct admitted {
+    uint32_t index; /* its number */
     bool includes;
     bool excludes;
+} admitted;
+
+/* Whether include and exclude let the actions have a row. Each resource and each scope is asked for once. */
+typedef struct admission {
+    admitted of_resource;
+    admitted of_scope;
     bool has_read; /* the attributes of the row are in the list */
 } admission;
 
-static ss_status admit(const run *r, uint32_t row, uint32_t field, admission *of_scope, bool *is_admitted) {
+typedef ss_status match_container(const ss_item_match *match, ss_attributes_scratch *scratch, const ss_table *table,
+                                  uint32_t row, bool *matches);
+
+/* Ask match whether more of what a row lies in is let have; around: what lies around that. */
+static ss_status admit_container(const run *r, uint32_t row, uint32_t index, match_container *match, admitted around,
+                                 admitted *result) {
     const attributes *self = r->self;
     ss_status status = SS_OK;
-    bool matches = true;
-    if (of_scope->scope_index != r->table->scope_index[row]) {
-        *of_scope = (admission){.scope_index = r->table->scope_index[row], .includes = true};
-        if (self->include) {
-            status = ss_item_match_container(self->include, r->scratch, r->table, row, &of_scope->includes);
-        }
-        if (status == SS_OK && self->exclude) {
-            status = ss_item_match_container(self->exclude, r->scratch, r->table, row, &of_scope->excludes);
-        }
+    *result = around;
+    result->index = index;
+    if (self->include && around.includes) {
+        status = match(self->include, r->scratch, r->table, row, &result->includes);
     }
+    if (status == SS_OK && self->exclude && around.excludes) {
+        status = match(self->exclude, r->scratch, r->table, row, &result->excludes);
+    }
+    return status;
+}
+
+static ss_status admit(const run *r, uint32_t row, uint32_t field, admission *known, bool *is_admitted) {
+    const attributes *self = r->self;
+    const ss_table *table = r->table;
+    ss_status status = SS_OK;
+    bool matches = true;
+    if (known->of_resource.index != table->resource_index[row]) {
+        const admitted all = {.includes = true, .excludes = self->exclude};
+        status = admit_container(r, row, table->resource_index[row], ss_item_match_resource, all, &known->of_resource);
+    }
+    if (status == SS_OK && known->of_scope.index != table->scope_index[row]) {
+        status =
+            admit_container(r, row, table->scope_index[row], ss_item_match_scope, known->of_resource, &known->of_scope);
+    }
+    const admitted *of_scope = &known->of_scope;
     *is_admitted = of_scope->includes;
-    of_scope->has_read = false;
+    known->has_read = false;
     if (status == SS_OK && *is_admitted && (self->include || of_scope->excludes)) {
         ss_attribute_list_empty(&r->scratch->list);
         if (self->reads_list) {
-            of_scope->has_read = true;
+            known->has_read = true;
             status = ss_attribute_list_read(&r->scratch->list, r->table->bytes, attributes_of(r->table, row), field);
         }
     }
@@ -539,7 +564,7 @@ static __attribute__((noinline)) ss_status delete_from_items(const attributes *s
 static ss_status run_on_items(const run *r) {
     const attributes *self = r->self;
     const bool is_chosen = self->include || self->exclude;
-    admission of_scope = {.scope_index = SS_NO_INDEX};
+    admission known = {.of_resource = {.index = SS_NO_INDEX}, .of_scope = {.index = SS_NO_INDEX}};
     ss_status status = SS_OK;
     for (uint32_t row = 0; row < r->table->n_rows && status == SS_OK; row++) {
         if (r->table->verdict[row] != SS_KEEP) {
@@ -549,7 +574,7 @@ static ss_status run_on_items(const run *r) {
         const uint32_t tag = TAG(field, SS_WIRE_BYTES);
         bool is_admitted = true;
         if (is_chosen) {
-            status = admit(r, row, field, &of_scope, &is_admitted);
+            status = admit(r, row, field, &known, &is_admitted);
         }
         if (status != SS_OK || !is_admitted) {
             continue;
@@ -557,7 +582,7 @@ static ss_status run_on_items(const run *r) {
         if (self->only_deletes) {
             status = delete_watched(self, r->table, row, tag);
         } else if (self->watches_all || has_watched_key(self, attributes_of(r->table, row), tag)) {
-            status = change_item(r, row, field, of_scope.has_read);
+            status = change_item(r, row, field, known.has_read);
         }
     }
     return status;
@@ -612,14 +637,24 @@ static ss_attributes_scratch *take_scratch(attributes *self) {
     ss_attributes_scratch *scratch = __atomic_exchange_n(&self->spare, NULL, __ATOMIC_ACQ_REL);
     if (!scratch) {
         scratch = calloc(1, sizeof *scratch);
-        if (scratch && !ss_pattern_match_reserve(&scratch->match, self->n_groups)) {
-            scratch_free(scratch);
-            scratch = NULL;
-        }
     } else if (self->n_patterns) {
         memset(scratch->memo, 0, sizeof scratch->memo); /* of another request */
     }
+    if (scratch && !ss_pattern_match_reserve(&scratch->match, self->n_groups)) {
+        scratch_free(scratch);
+        scratch = NULL;
+    }
     return scratch;
+}
+
+/* What an unusual request has needed is not kept until the next. */
+static void give_scratch(attributes *self, ss_attributes_scratch *scratch) {
+    ss_attribute_list_empty(&scratch->list);
+    ss_attribute_list_empty(&scratch->container);
+    if (scratch->text.capacity > TEXT_RETAINED_BYTES) {
+        ss_buffer_free(&scratch->text);
+    }
+    scratch_free(__atomic_exchange_n(&self->spare, scratch, __ATOMIC_ACQ_REL));
 }
 
 static ss_status run_op(ss_op *op, ss_table *table, ss_verdict *verdict) {
@@ -630,7 +665,7 @@ static ss_status run_op(ss_op *op, ss_table *table, ss_verdict *verdict) {
         status = delete_from_items(self, table);
     } else if ((r.scratch = take_scratch(self))) {
         status = self->is_resource ? run_on_resources(&r) : run_on_items(&r);
-        scratch_free(__atomic_exchange_n(&self->spare, r.scratch, __ATOMIC_ACQ_REL));
+        give_scratch(self, r.scratch);
     }
     if (status == SS_ERR_NO_MEMORY) {
         return ss_refuse(verdict, "attributes: out of memory", RETRY_MS);

@@ -69,7 +69,7 @@ enum { SS_MEMO_SLOTS = 256 };
 /* What one run needs of memory. */
 typedef struct ss_attributes_scratch {
     ss_attribute_list list;      /* of the item or resource at hand */
-    ss_attribute_list container; /* of the resource that include and exclude look at */
+    ss_attribute_list container; /* of the resource or scope that include and exclude look at */
     ss_buffer text;
     ss_pattern_match match;
     ss_sha256_state hash;
@@ -80,9 +80,13 @@ typedef struct ss_attributes_scratch {
 bool ss_attributes_find(ss_attributes_scratch *scratch, const ss_table *table, const ss_pattern *pattern,
                         ss_bytes text);
 
-/* Does container, of the row, meet what match asks of resource and scope? SS_OK and *matches, or SS_ERR_NO_MEMORY. */
-ss_status ss_item_match_container(const ss_item_match *match, ss_attributes_scratch *scratch, const ss_table *table,
-                                  uint32_t row, bool *matches);
+/* Does the resource of the row meet what match asks of it? SS_OK and *matches, or SS_ERR_NO_MEMORY. To be called once a
+ * resource: it reads all of it. */
+ss_status ss_item_match_resource(const ss_item_match *match, ss_attributes_scratch *scratch, const ss_table *table,
+                                 uint32_t row, bool *matches);
+/* And the scope of the row? Once a scope. */
+ss_status ss_item_match_scope(const ss_item_match *match, ss_attributes_scratch *scratch, const ss_table *table,
+                              uint32_t row, bool *matches);
 /* And the row the rest? Its attributes are in the list, where match asks for any. */
 ss_status ss_item_match_row(const ss_item_match *match, ss_attributes_scratch *scratch, const ss_table *table,
                             uint32_t row, bool *matches);

@@ -18,7 +18,8 @@ void ss_attribute_list_free(ss_attribute_list *list) {
 
 /* What one huge item has needed is not kept for the next. */
 void ss_attribute_list_empty(ss_attribute_list *list) {
-    if (__builtin_expect(list->arena.capacity + list->capacity * sizeof *list->attributes > RETAINED_BYTES, 0)) {
+    size_t held = list->arena.capacity + list->capacity * sizeof *list->attributes + list->out.capacity;
+    if (__builtin_expect(held > RETAINED_BYTES, 0)) {
         ss_attribute_list_free(list);
     }
     ss_arena_reset(&list->arena);

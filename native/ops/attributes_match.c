@@ -146,11 +146,11 @@ static ss_status match_libraries(const ss_item_match *match, ss_attributes_scrat
     return SS_OK;
 }
 
-ss_status ss_item_match_container(const ss_item_match *match, ss_attributes_scratch *scratch, const ss_table *table,
-                                  uint32_t row, bool *matches) {
+ss_status ss_item_match_resource(const ss_item_match *match, ss_attributes_scratch *scratch, const ss_table *table,
+                                 uint32_t row, bool *matches) {
     ss_attribute_list *resource = &scratch->container;
     *matches = true;
-    if (!match->is_of_container) {
+    if (!match->services.n && !match->resources.n) {
         return SS_OK;
     }
     ss_attribute_list_empty(resource);
@@ -159,11 +159,18 @@ ss_status ss_item_match_container(const ss_item_match *match, ss_attributes_scra
     if (status == SS_OK && match->services.n) {
         status = match_services(match, scratch, table, matches);
     }
-    if (status == SS_OK && *matches) {
-        status = match_libraries(match, scratch, table, row, matches);
-    }
     *matches = *matches && meets_all(&match->resources, scratch, resource, table);
     return status;
+}
+
+ss_status ss_item_match_scope(const ss_item_match *match, ss_attributes_scratch *scratch, const ss_table *table,
+                              uint32_t row, bool *matches) {
+    *matches = true;
+    if (!match->n_libraries) {
+        return SS_OK;
+    }
+    ss_attribute_list_empty(&scratch->container); /* of what the scope before has needed */
+    return match_libraries(match, scratch, table, row, matches);
 }
 
 /* ---------------------------------------------------------------- rows */

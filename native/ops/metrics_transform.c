@@ -321,7 +321,9 @@ static bool rename_metric(metric *m, const transform *t) {
     if (t->pattern) {
         ss_bytes expanded;
         /* The groups of the name: matching labels has overwritten them. */
-        ss_pattern_find(t->pattern, m->name, &m->scratch->match);
+        if (!ss_pattern_find(t->pattern, m->name, &m->scratch->match)) {
+            return true; /* it may take fewer steps by now */
+        }
         if (!ss_pattern_expand(t->pattern, &m->scratch->match, m->name, t->new_name, &m->scratch->arena, &expanded)) {
             return false;
         }
@@ -489,10 +491,10 @@ static scratch *take_scratch(metrics_transform *self) {
     scratch *s = __atomic_exchange_n(&self->spare, NULL, __ATOMIC_ACQ_REL);
     if (!s) {
         s = calloc(1, sizeof *s);
-        if (s && !ss_pattern_match_reserve(&s->match, self->n_groups)) {
-            scratch_free(s);
-            s = NULL;
-        }
+    }
+    if (s && !ss_pattern_match_reserve(&s->match, self->n_groups)) {
+        scratch_free(s);
+        s = NULL;
     }
     return s;
 }

@@ -7,12 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Steps and KiB of back-tracking that one search may take: about a millisecond. */
-enum { STEPS_MAX = 50000, HEAP_MAX_KIB = 1024 };
+/* Steps and KiB of back-tracking that one search may take: about a millisecond. After so many searches of a request
+ * that have taken all of it, one may take less: a peer can send a hundred thousand texts that a bad pattern is slow
+ * with. */
+enum { STEPS_MAX = 50000, HEAP_MAX_KIB = 1024, EXHAUSTED_MAX = 100, STEPS_MAX_THEN = 1000 };
 
 struct ss_pattern {
     pcre2_code *code;
-    pcre2_match_context *limits;
+    pcre2_match_context *limits, *tight_limits;
     uint32_t n_groups; /* the whole match included */
 };
 
@@ -22,6 +24,7 @@ bool ss_pattern_match_reserve(ss_pattern_match *match, uint32_t n_groups) {
         match->data = pcre2_match_data_create(n_groups, NULL);
         match->n_groups = match->data ? n_groups : 0;
     }
+    match->n_exhausted = 0;
     return match->n_groups >= n_groups;
 }
 
@@ -56,13 +59,16 @@ ss_pattern *ss_pattern_new(ss_bytes text, ss_error *error) {
         return NULL;
     }
     pattern->limits = pcre2_match_context_create(NULL);
-    if (!pattern->limits) {
+    pattern->tight_limits = pcre2_match_context_create(NULL);
+    if (!pattern->limits || !pattern->tight_limits) {
         *error = (ss_error){SS_ERR_NO_MEMORY, 0, "out of memory"};
         ss_pattern_free(pattern);
         return NULL;
     }
     pcre2_set_match_limit(pattern->limits, STEPS_MAX);
     pcre2_set_heap_limit(pattern->limits, HEAP_MAX_KIB);
+    pcre2_set_match_limit(pattern->tight_limits, STEPS_MAX_THEN);
+    pcre2_set_heap_limit(pattern->tight_limits, HEAP_MAX_KIB);
     pcre2_pattern_info(pattern->code, PCRE2_INFO_CAPTURECOUNT, &pattern->n_groups);
     pattern->n_groups++;
     return pattern;
@@ -71,6 +77,7 @@ ss_pattern *ss_pattern_new(ss_bytes text, ss_error *error) {
 void ss_pattern_free(ss_pattern *pattern) {
     if (pattern) {
         pcre2_match_context_free(pattern->limits);
+        pcre2_match_context_free(pattern->tight_limits);
         pcre2_code_free(pattern->code);
         free(pattern);
     }
@@ -114,7 +121,10 @@ bool ss_pattern_check(const char *pattern, size_t length, uint32_t *n_groups, ui
 bool ss_pattern_find(const ss_pattern *pattern, ss_bytes text, ss_pattern_match *match) {
     static const uint8_t nothing[1];
     const uint8_t *subject = text.data ? text.data : nothing;
-    return pcre2_match(pattern->code, subject, text.length, 0, 0, match->data, pattern->limits) > 0;
+    pcre2_match_context *limits = match->n_exhausted < EXHAUSTED_MAX ? pattern->limits : pattern->tight_limits;
+    int found = pcre2_match(pattern->code, subject, text.length, 0, 0, match->data, limits);
+    match->n_exhausted += found == PCRE2_ERROR_MATCHLIMIT || found == PCRE2_ERROR_HEAPLIMIT;
+    return found > 0;
 }
 
 ss_bytes ss_pattern_group(const ss_pattern *pattern, const ss_pattern_match *match, ss_bytes text, int64_t group) {

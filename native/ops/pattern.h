@@ -11,9 +11,11 @@ typedef struct ss_pattern ss_pattern;
 typedef struct ss_pattern_match {
     void *data;
     uint32_t n_groups;
+    uint32_t n_exhausted; /* searches since it was reserved that have taken all steps they may take */
 } ss_pattern_match;
 
-/* Make room for the groups of the largest pattern that match is used with. False: out of memory. */
+/* Make room for the groups of the largest pattern that match is used with; to be called for each request. False: out of
+ * memory. */
 bool ss_pattern_match_reserve(ss_pattern_match *match, uint32_t n_groups);
 void ss_pattern_match_free(ss_pattern_match *match);
 
@@ -24,7 +26,8 @@ uint32_t ss_pattern_n_groups(const ss_pattern *pattern); /* the whole match incl
 /* The name of a group, which lives as long as the pattern; empty where it has none. */
 ss_bytes ss_pattern_group_name(const ss_pattern *pattern, uint32_t group);
 
-/* Find pattern anywhere in text. A search that takes more steps than any sensible one finds nothing.
+/* Find pattern anywhere in text. A search that takes more steps than any sensible one finds nothing; nor does one that
+ * takes many behind too many of those.
  * REQUIRES: match has room for the pattern's groups. */
 bool ss_pattern_find(const ss_pattern *pattern, ss_bytes text, ss_pattern_match *match);
 

@@ -4,7 +4,9 @@
 #include <string.h>
 
 /* A table that once held a huge request gives the memory back at the first small one. */
-enum { FIRST_ROWS = 64, RETAINED_ROWS = 16384, RETAINED_ROW_BYTES = 64, REPLACEMENTS_MAX = 1 << 30 };
+enum { FIRST_ROWS = 64, RETAINED_ROWS = 16384, RETAINED_ROW_BYTES = 64 };
+
+enum { REPLACEMENTS_MAX = 1 << 30, GROWTH_MAX = 16, GROWTH_FREE = 64 << 20 };
 
 ss_table *ss_table_new(void) {
     ss_table *table = calloc(1, sizeof *table);
@@ -133,6 +135,7 @@ void ss_table_trim(ss_table *table, size_t n_kept) {
     own->n_nodes = 0;
     own->n_edits = 0;
     own->n_row_edits = 0;
+    own->last_node = SS_NO_INDEX;
     own->replacements.length = 0;
 }
 
@@ -173,6 +176,7 @@ void ss_table_reset(ss_table *table) {
         }
         own->n_edits = 0;
         own->n_row_edits = 0;
+        own->last_node = SS_NO_INDEX;
         own->replacements.length = 0;
     }
 }
@@ -216,8 +220,17 @@ static __attribute__((noinline)) bool begin_row_edits(const ss_table *table) {
     return true;
 }
 
-/* Put a new edit into the list that starts at *first, by offset; edits at one offset keep their order. */
-static inline ss_status add_edit(ss_table *table, uint32_t *first, uint32_t offset, uint32_t length,
+/* Edits may bring a request so many bytes at most: what they bring can be of the sender, as a header is that goes into
+ * each item, and the sender must not choose how much memory a small request takes. */
+static inline size_t replacements_max(const ss_table *table) {
+    size_t growth = table->bytes_length < REPLACEMENTS_MAX / GROWTH_MAX ? table->bytes_length * GROWTH_MAX + GROWTH_FREE
+                                                                        : REPLACEMENTS_MAX;
+    return growth < REPLACEMENTS_MAX ? growth : REPLACEMENTS_MAX;
+}
+
+/* Put a new edit into the list that starts at *first, by offset; edits at one offset keep their order. before: one of
+ * the list that it goes behind, SS_NO_INDEX where none is known. */
+static inline ss_status add_edit(ss_table *table, uint32_t *first, uint32_t before, uint32_t offset, uint32_t length,
                                  const uint8_t *replacement, size_t replacement_length) {
     struct ss_table_private *own = table->private_state;
     if (__builtin_expect(own->n_edits == own->edit_capacity, 0) && !grow_edits(own)) {
@@ -225,7 +238,7 @@ static inline ss_status add_edit(ss_table *table, uint32_t *first, uint32_t offs
     }
     const size_t at = own->replacements.length;
     if (replacement_length) {
-        if (replacement_length > REPLACEMENTS_MAX - at) {
+        if (replacement_length > replacements_max(table) - at) {
             return SS_ERR_LIMIT;
         }
         ss_status status = ss_buffer_append(&own->replacements, replacement, replacement_length);
@@ -233,7 +246,7 @@ static inline ss_status add_edit(ss_table *table, uint32_t *first, uint32_t offs
             return status;
         }
     }
-    uint32_t *link = first;
+    uint32_t *link = before == SS_NO_INDEX ? first : &own->edits[before].next;
     while (*link != SS_NO_INDEX && own->edits[*link].offset <= offset) {
         link = &own->edits[*link].next;
     }
@@ -252,7 +265,8 @@ ss_status ss_table_edit(ss_table *table, uint32_t row, uint32_t offset, uint32_t
     if (__builtin_expect(!own->n_row_edits, 0) && !begin_row_edits(table)) {
         return SS_ERR_NO_MEMORY;
     }
-    ss_status status = add_edit(table, &own->row_edits[row], offset, length, replacement, replacement_length);
+    ss_status status =
+        add_edit(table, &own->row_edits[row], SS_NO_INDEX, offset, length, replacement, replacement_length);
     own->n_row_edits += status == SS_OK;
     return status;
 }
@@ -271,5 +285,15 @@ ss_status ss_table_edit_node(ss_table *table, uint32_t node, uint32_t offset, ui
     if (owner == SS_NO_INDEX) {
         return SS_ERR_ARGUMENT;
     }
-    return add_edit(table, &own->nodes[owner].first_edit, offset, length, replacement, replacement_length);
+    uint32_t before = SS_NO_INDEX;
+    if (own->last_node == owner && own->edits[own->last_node_edit].offset <= offset) {
+        before = own->last_node_edit;
+    }
+    ss_status status =
+        add_edit(table, &own->nodes[owner].first_edit, before, offset, length, replacement, replacement_length);
+    if (status == SS_OK) {
+        own->last_node = owner;
+        own->last_node_edit = own->n_edits - 1;
+    }
+    return status;
 }

@@ -55,6 +55,8 @@ struct ss_table_private {
     uint32_t *row_edits; /* first edit of each row; valid while n_row_edits != 0 */
     uint32_t row_edits_capacity;
     uint32_t n_row_edits;
+    uint32_t last_node; /* whose list the edit of a node went into that was filed last; SS_NO_INDEX: none was */
+    uint32_t last_node_edit;
     ss_buffer replacements;
     ss_buffer scratch;
     const uint8_t *metadata; /* of the request, as plan/metadata.h says; borrowed. None after a scan */
