@@ -261,7 +261,7 @@ static ss_status read_request(regrouping *r, ss_reader request) {
             return SS_ERR_MALFORMED;
         }
         uint32_t resource = find(r, NONE, &what, &is_new, &status);
-        if (resource) {
+        if (resource && what.children.length) {
             ss_reader scopes = {what.children.pos, what.children.pos + what.children.length};
             status = read_scopes(r, resource, scopes);
         }
