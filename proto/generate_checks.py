@@ -1,6 +1,7 @@
 """Write the C tables by which the scan checks nested messages, from the opentelemetry-proto descriptors.
 
-Usage: generate_checks.py OUTPUT. For each message one row indexed by field number: what the field's bytes are.
+Usage: generate_checks.py OUTPUT. For each message one row indexed by field number: what the field's bytes are, and
+which wire types it cannot have.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from generate_fields import REQUESTS, path_name, reachable
+from generate_fields import BYTES, FIXED32, FIXED64, REQUESTS, VARINT, fields_of, path_name, reachable
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 ID_SIZES = {
@@ -16,30 +17,20 @@ ID_SIZES = {
     "span_id": "SS_VALUE_SPAN_ID",
     "parent_span_id": "SS_VALUE_PARENT_SPAN_ID",
 }
-FIXED64 = {FieldDescriptor.TYPE_FIXED64, FieldDescriptor.TYPE_SFIXED64, FieldDescriptor.TYPE_DOUBLE}
-VARINT = {
-    FieldDescriptor.TYPE_INT32,
-    FieldDescriptor.TYPE_INT64,
-    FieldDescriptor.TYPE_UINT32,
-    FieldDescriptor.TYPE_UINT64,
-    FieldDescriptor.TYPE_SINT32,
-    FieldDescriptor.TYPE_SINT64,
-    FieldDescriptor.TYPE_BOOL,
-    FieldDescriptor.TYPE_ENUM,
-}
+WIRE_TYPES = (VARINT, FIXED64, BYTES, FIXED32)
 
 
-def kind(field: FieldDescriptor) -> str:
-    """Return what the bytes of a length-delimited field are; SS_VALUE_OPAQUE where there is nothing to check."""
+def kind(field: FieldDescriptor, wire: int) -> str:
+    """Return what the bytes of a field of that wire type are; SS_VALUE_OPAQUE where there is nothing to check."""
     if field.type == FieldDescriptor.TYPE_MESSAGE:
         return "SS_VALUE_MESSAGE"
     if field.type == FieldDescriptor.TYPE_BYTES and field.name in ID_SIZES:
         return ID_SIZES[field.name]
     if field.type == FieldDescriptor.TYPE_STRING:
         return "SS_VALUE_TEXT"
-    if field.is_repeated and field.type in FIXED64:
+    if field.is_repeated and wire == FIXED64:
         return "SS_VALUE_PACKED_FIXED64"
-    if field.is_repeated and field.type in VARINT:
+    if field.is_repeated and wire == VARINT:
         return "SS_VALUE_PACKED_VARINT"
     return "SS_VALUE_OPAQUE"
 
@@ -47,11 +38,14 @@ def kind(field: FieldDescriptor) -> str:
 def row(message: Descriptor) -> list[str]:
     """Return the initialisers of one message's table row."""
     entries = []
-    for field in message.fields:
-        field_kind = kind(field)
-        if field_kind != "SS_VALUE_OPAQUE":
-            child = f"SS_CHECK_{path_name(field.message_type)}" if field.message_type else "0"
-            entries.append(f"        [{field.number}] = {{{field_kind}, {child}}},")
+    for field in fields_of(message):
+        descriptor = message.fields_by_number[field.number]
+        allowed = {field.wire, BYTES} if field.is_packed else {field.wire}
+        refused = sum(1 << wire for wire in WIRE_TYPES if wire not in allowed)
+        child = f"SS_CHECK_{path_name(field.message)}" if field.message else "0"
+        entries.append(
+            f"        [{field.number}] = {{{kind(descriptor, field.wire)}, {child}, {refused:#x}}},"
+        )
     return entries
 
 
@@ -77,8 +71,9 @@ def header() -> str:
         f"enum {{ SS_CHECK_FIELDS = {width} }};",
         "",
         "typedef struct ss_check_entry {",
-        "    uint8_t kind;",
-        "    uint8_t child; /* ss_check_shape of a SS_VALUE_MESSAGE */",
+        "    uint8_t kind;    /* of the value, where it is length-delimited */",
+        "    uint8_t child;   /* ss_check_shape of a SS_VALUE_MESSAGE */",
+        "    uint8_t refused; /* a bit for each wire type that the field cannot have; none of a number not in use */",
         "} ss_check_entry;",
         "",
         "static const ss_check_entry ss_check_table[SS_N_CHECK_SHAPES][SS_CHECK_FIELDS] = {",

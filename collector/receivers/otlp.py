@@ -150,9 +150,10 @@ class Config:
     )
     invalid_items: InvalidItems = option(
         InvalidItems.REJECT_ITEM,
-        doc="`reject_item`: an item with an id of a wrong length is rejected, the others are taken, and the answer's"
-        " partial success tells it; texts that are not UTF-8 are repaired with U+FFFD. `reject_request`: such an item"
-        " costs its request, and texts in protobuf go on as they came, as in the Collector.",
+        doc="`reject_item`: an item that a backend could not read is rejected, the others are taken, and the answer's"
+        " partial success tells it: an id of a wrong length, a field of another wire type than OTLP gives it, more than"
+        " 100 messages in one another; texts that are not UTF-8 are repaired with U+FFFD. `reject_request`: such an"
+        " item costs its request, and texts in protobuf go on as they came, as in the Collector.",
         ours=True,
     )
     event_loops: int = option(
@@ -551,9 +552,9 @@ _REPAIRED = Instrument(
 _REJECTED = Instrument(
     "spansieve_receiver_rejected_items",
     "counter",
-    "Items rejected because an id in them has a length that it cannot have; they count as refused too.",
+    "Items rejected because a backend could not read them, by what is wrong in them; they count as refused too.",
 )
-_REASONS = ("trace_id", "span_id", "parent_span_id")  # in the order of ss_id
+_REASONS = ("trace_id", "span_id", "parent_span_id", "wire_type", "nesting")  # in the order of ss_fault
 _TRANSPORT_INSTRUMENTS = {
     "connections_opened": Instrument(
         "spansieve_receiver_connections_opened", "counter", "Connections accepted."

@@ -26,7 +26,7 @@ void *ss_arena_take(ss_arena *arena, size_t n, size_t size) {
     }
     if (!block || block->capacity - block->used < bytes) {
         size_t capacity = bytes > BLOCK_BYTES ? bytes : BLOCK_BYTES;
-        struct ss_arena_block *fresh = malloc(sizeof *fresh + capacity);
+        struct ss_arena_block *fresh = ss_arena_hold(arena, capacity) ? malloc(sizeof *fresh + capacity) : NULL;
         if (!fresh) {
             arena->is_exhausted = true;
             return NULL;
@@ -50,7 +50,26 @@ void ss_arena_reset(ss_arena *arena) {
     arena->is_exhausted = false;
 }
 
+bool ss_arena_hold(ss_arena *arena, size_t bytes) {
+    if (arena->holding) {
+        if (ss_holding_take(arena->holding, bytes) != SS_OK) {
+            return false;
+        }
+        arena->counted += bytes;
+    }
+    return true;
+}
+
+void ss_arena_count(ss_arena *arena, ss_holding *holding) {
+    if (arena->holding) {
+        ss_holding_give(arena->holding, arena->counted);
+    }
+    arena->counted = 0;
+    arena->holding = holding;
+}
+
 void ss_arena_free(ss_arena *arena) {
+    ss_arena_count(arena, NULL);
     for (struct ss_arena_block *block = arena->first; block;) {
         struct ss_arena_block *next = block->next;
         free(block);

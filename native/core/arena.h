@@ -2,6 +2,7 @@
 #ifndef SS_ARENA_H
 #define SS_ARENA_H
 
+#include "core/account.h"
 #include "core/bytes.h"
 
 /* Bytes of the request, of the configuration, or of an arena. */
@@ -26,13 +27,20 @@ typedef struct ss_arena {
     struct ss_arena_block *first;
     struct ss_arena_block *current;
     size_t capacity;
-    bool is_exhausted; /* an allocation failed */
+    bool is_exhausted;   /* an allocation failed */
+    ss_holding *holding; /* of what it grows by; NULL: nobody counts that */
+    size_t counted;      /* bytes in holding */
 } ss_arena;
 
 /* Memory aligned for any type, not cleared. NULL: out of memory; the arena remembers it. */
 void *ss_arena_take(ss_arena *arena, size_t n, size_t size);
 void ss_arena_reset(ss_arena *arena); /* keeps the blocks */
 void ss_arena_free(ss_arena *arena);  /* leaves the arena empty and valid */
+
+/* Count in holding from now on what the arena grows by; NULL: that ends, and what was counted is given back. */
+void ss_arena_count(ss_arena *arena, ss_holding *holding);
+/* Count bytes that are about to be allocated beside the arena, for the same work. False: there is no room for them. */
+bool ss_arena_hold(ss_arena *arena, size_t bytes);
 
 /* The pieces of a repeated field put together. */
 typedef struct ss_gathered {

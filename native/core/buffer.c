@@ -1,21 +1,31 @@
-#include "spansieve.h"
+#include "core/account.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-ss_status ss_buffer_reserve(ss_buffer *buffer, size_t extra) {
+enum { CAPACITY_FIRST = 256 };
+
+size_t ss_buffer_capacity_with(const ss_buffer *buffer, size_t extra) {
     size_t need;
     if (__builtin_add_overflow(buffer->length, extra, &need)) {
-        return SS_ERR_NO_MEMORY;
+        return SIZE_MAX;
     }
     if (need <= buffer->capacity && buffer->data) {
-        return SS_OK;
+        return buffer->capacity;
     }
-    size_t capacity = buffer->capacity < 256 ? 256 : buffer->capacity;
+    size_t capacity = buffer->capacity < CAPACITY_FIRST ? CAPACITY_FIRST : buffer->capacity;
     while (capacity < need) {
         capacity = capacity > SIZE_MAX / 2 ? need : capacity * 2;
     }
-    uint8_t *data = realloc(buffer->data, capacity);
+    return capacity;
+}
+
+ss_status ss_buffer_reserve(ss_buffer *buffer, size_t extra) {
+    size_t capacity = ss_buffer_capacity_with(buffer, extra);
+    if (capacity == buffer->capacity && buffer->data) {
+        return SS_OK;
+    }
+    uint8_t *data = capacity == SIZE_MAX ? NULL : realloc(buffer->data, capacity);
     if (!data) {
         return SS_ERR_NO_MEMORY;
     }

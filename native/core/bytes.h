@@ -16,7 +16,8 @@ enum {
     SS_WIRE_END_GROUP = 4,
     SS_WIRE_FIXED32 = 5
 };
-enum { SS_VARINT_MAX = 10, SS_NESTING_MAX = 100 };
+/* Bytes of a varint; of a tag or a length, for which Google's C++ parser reads no more, however they are padded. */
+enum { SS_VARINT_MAX = 10, SS_VARINT32_MAX = 5, SS_NESTING_MAX = 100 };
 
 /* Read position and end of the readable bytes. Never pos > end. */
 typedef struct ss_reader {
@@ -25,10 +26,10 @@ typedef struct ss_reader {
 } ss_reader;
 
 /* More than one byte, or too few: the path off the fast one. */
-static inline bool ss_read_varint_slow(ss_reader *reader, uint64_t *value) {
+static inline bool ss_read_varint_slow(ss_reader *reader, unsigned size_max, uint64_t *value) {
     uint64_t result = 0;
     const uint8_t *pos = reader->pos;
-    for (unsigned shift = 0; shift < 7 * SS_VARINT_MAX; shift += 7) {
+    for (unsigned shift = 0; shift < 7 * size_max; shift += 7) {
         if (pos == reader->end) {
             return false;
         }
@@ -51,13 +52,22 @@ static inline bool ss_read_varint(ss_reader *reader, uint64_t *value) {
         *value = *reader->pos++;
         return true;
     }
-    return ss_read_varint_slow(reader, value);
+    return ss_read_varint_slow(reader, SS_VARINT_MAX, value);
+}
+
+/* A tag or a length. */
+static inline bool ss_read_varint32(ss_reader *reader, uint64_t *value) {
+    if (__builtin_expect(reader->pos < reader->end && *reader->pos < 0x80, 1)) {
+        *value = *reader->pos++;
+        return true;
+    }
+    return ss_read_varint_slow(reader, SS_VARINT32_MAX, value);
 }
 
 /* A length prefix and that many bytes: body becomes a reader over them, reader moves behind them. */
 static inline bool ss_read_bytes(ss_reader *reader, ss_reader *body) {
     uint64_t length;
-    if (!ss_read_varint(reader, &length) || length > (uint64_t)(reader->end - reader->pos)) {
+    if (!ss_read_varint32(reader, &length) || length > (uint64_t)(reader->end - reader->pos)) {
         return false;
     }
     body->pos = reader->pos;

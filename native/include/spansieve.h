@@ -219,8 +219,15 @@ bool ss_table_is_untouched(const ss_table *table);
  * row are left out; every byte that is not a row, unknown fields included, is carried over in place. */
 ss_status ss_emit(ss_table *table, uint32_t first_row, uint32_t end_row, ss_buffer *out);
 
-/* The ids that an item may have, or something in it. */
-typedef enum ss_id { SS_ID_TRACE = 0, SS_ID_SPAN = 1, SS_ID_PARENT_SPAN = 2, SS_N_IDS = 3 } ss_id;
+/* What costs an item, and no other one: somewhere in it. */
+typedef enum ss_fault {
+    SS_FAULT_TRACE_ID = 0, /* an id of a length that no id has */
+    SS_FAULT_SPAN_ID,
+    SS_FAULT_PARENT_SPAN_ID,
+    SS_FAULT_WIRE_TYPE, /* a field that OTLP knows with a wire type that it cannot have, or a group */
+    SS_FAULT_NESTING,   /* more messages within one another than protobuf's parsers take */
+    SS_N_FAULTS
+} ss_fault;
 
 /* ------------------------------------------------------------------ otlp: JSON */
 
@@ -350,7 +357,8 @@ typedef enum ss_memory_limiter_counter {
     SS_MEMORY_LIMITER_REFUSED
 } ss_memory_limiter_counter;
 /* Refuse (UNAVAILABLE) while the last RSS sample plus what was taken in since, or the bytes in flight, reach
- * soft_limit_bytes. Borrows runtime. */
+ * soft_limit_bytes. From its making to its end nothing that is held for requests of the runtime grows beyond that
+ * either: a request that would need more is refused, or rejected where it could never have it. Keeps runtime. */
 ss_op *ss_memory_limiter_new(ss_runtime *runtime, uint64_t soft_limit_bytes, ss_error *error);
 
 /* -- metricstransform -- */
@@ -662,9 +670,9 @@ typedef void (*ss_accept_fn)(void *receiver, ss_worker *worker, const ss_request
 
 /* What becomes of a request in which items are invalid and others are not. */
 typedef enum ss_invalid_items {
-    /* A bad id costs its item, told in the partial success; a text that is not UTF-8 is repaired, and told there. */
+    /* A fault costs its item, told in the partial success; a text that is not UTF-8 is repaired, and told there. */
     SS_INVALID_REJECT_ITEM = 0,
-    /* A bad id costs the request; the texts of protobuf go on as they came. */
+    /* A fault costs the request; the texts of protobuf go on as they came. */
     SS_INVALID_REJECT_REQUEST = 1
 } ss_invalid_items;
 
@@ -675,7 +683,7 @@ typedef struct ss_receiver_stats { /* [signal][transport], items */
     uint64_t requests[3][2];
     uint64_t bytes[3][2];          /* message bytes after decompression */
     uint64_t malformed[3][2];      /* requests answered INVALID_ARGUMENT */
-    uint64_t rejected[3][2][3];    /* items with a bad id, by ss_id */
+    uint64_t rejected[3][2][5];    /* invalid items, by ss_fault */
     uint64_t repaired_texts[3][2]; /* in which bytes that are not UTF-8 became U+FFFD */
 } ss_receiver_stats;
 ss_receiver *ss_receiver_new(ss_runtime *runtime, ss_invalid_items invalid_items);

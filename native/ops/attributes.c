@@ -664,7 +664,11 @@ static ss_status run_op(ss_op *op, ss_table *table, ss_verdict *verdict) {
     if (self->only_deletes && !self->include && !self->exclude && !self->is_resource) {
         status = delete_from_items(self, table);
     } else if ((r.scratch = take_scratch(self))) {
+        ss_arena_count(&r.scratch->list.arena, &table->private_state->holding);
+        ss_arena_count(&r.scratch->container.arena, &table->private_state->holding);
         status = self->is_resource ? run_on_resources(&r) : run_on_items(&r);
+        ss_arena_count(&r.scratch->list.arena, NULL);
+        ss_arena_count(&r.scratch->container.arena, NULL);
         give_scratch(self, r.scratch);
     }
     if (status == SS_ERR_NO_MEMORY) {

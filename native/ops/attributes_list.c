@@ -31,7 +31,8 @@ void ss_attribute_list_empty(ss_attribute_list *list) {
 
 static __attribute__((noinline)) bool grow(ss_attribute_list *list) {
     uint32_t capacity = list->capacity ? list->capacity * 2 : FIRST_ATTRIBUTES;
-    ss_attribute *attributes = realloc(list->attributes, capacity * sizeof *attributes);
+    bool has_room = ss_arena_hold(&list->arena, (capacity - list->capacity) * sizeof(ss_attribute));
+    ss_attribute *attributes = has_room ? realloc(list->attributes, capacity * sizeof *attributes) : NULL;
     if (!attributes) {
         return false;
     }

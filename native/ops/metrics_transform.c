@@ -516,7 +516,9 @@ static ss_status run(ss_op *op, ss_table *table, ss_verdict *verdict) {
     scratch *s = take_scratch(self);
     ss_status status = SS_ERR_NO_MEMORY;
     if (s) {
+        ss_arena_count(&s->arena, &table->private_state->holding);
         status = run_with(self, table, s, &counts);
+        ss_arena_count(&s->arena, NULL);
         give_scratch(self, s);
     }
     if (status == SS_ERR_NO_MEMORY) {

@@ -1,17 +1,30 @@
 #include "otlp/check.h"
 
 bool ss_check_fail(ss_check *check, const uint8_t *pos, ss_status code, const char *reason) {
-    *check = (ss_check){.pos = pos, .code = code, .reason = reason};
+    check->pos = pos;
+    check->code = code;
+    check->reason = reason;
+    check->fault = SS_N_FAULTS;
+    return false;
+}
+
+bool ss_check_fault(ss_check *check, const uint8_t *tag_at, ss_fault fault) {
+    static const char *const reasons[SS_N_FAULTS] = {
+        [SS_FAULT_TRACE_ID] = "trace id must be 16 bytes",
+        [SS_FAULT_SPAN_ID] = "span id must be 8 bytes",
+        [SS_FAULT_PARENT_SPAN_ID] = "parent span id must be 8 bytes",
+        [SS_FAULT_WIRE_TYPE] = "field has a wire type that it cannot have",
+        [SS_FAULT_NESTING] = "messages are nested too deeply",
+    };
+    ss_check_fail(check, tag_at, fault == SS_FAULT_NESTING ? SS_ERR_LIMIT : SS_ERR_MALFORMED, reasons[fault]);
+    check->fault = fault;
     return false;
 }
 
 bool ss_check_tag_slow(ss_check *check, ss_reader *reader, uint32_t *tag) {
     const uint8_t *at = reader->pos;
     uint64_t value;
-    if (!ss_read_varint(reader, &value)) {
-        return ss_check_fail(check, at, SS_ERR_MALFORMED, SS_REASON_VARINT);
-    }
-    if (value > UINT32_MAX || value >> 3 == 0) {
+    if (!ss_read_varint32(reader, &value) || value > UINT32_MAX || value >> 3 == 0) {
         return ss_check_fail(check, at, SS_ERR_MALFORMED, SS_REASON_TAG);
     }
     *tag = (uint32_t)value;
@@ -45,23 +58,8 @@ static bool check_packed_varints(ss_check *check, ss_reader *reader) {
     return true;
 }
 
-bool ss_check_bad_id(ss_check *check, const uint8_t *at, ss_id id, ss_check_shape owner, ss_reader value) {
-    static const char *const reasons[SS_N_IDS] = {
-        [SS_ID_TRACE] = "trace id must be 16 bytes",
-        [SS_ID_SPAN] = "span id must be 8 bytes",
-        [SS_ID_PARENT_SPAN] = "parent span id must be 8 bytes",
-    };
-    if (!check->judges_items) {
-        return ss_check_fail(check, at, SS_ERR_MALFORMED, reasons[id]);
-    }
-    if (!check->bad_id.value.pos) {
-        check->bad_id = (ss_bad_id){id, owner, value};
-    }
-    return true;
-}
-
 /* The value of a length-delimited field that holds no message. */
-static bool check_value(ss_check *check, ss_reader *reader, unsigned kind, ss_check_shape owner) {
+static bool check_value(ss_check *check, ss_reader *reader, unsigned kind, const uint8_t *tag_at) {
     const uint8_t *at = reader->pos;
     ss_reader value;
     if (!ss_read_bytes(reader, &value)) {
@@ -73,19 +71,26 @@ static bool check_value(ss_check *check, ss_reader *reader, unsigned kind, ss_ch
     case SS_VALUE_PACKED_FIXED64:
         return length % 8 == 0 ||
                ss_check_fail(check, at, SS_ERR_MALFORMED, "packed values must be a multiple of 8 bytes");
-    case SS_VALUE_TRACE_ID: return length == 0 || length == 16 || ss_check_bad_id(check, at, SS_ID_TRACE, owner, value);
-    case SS_VALUE_SPAN_ID: return length == 0 || length == 8 || ss_check_bad_id(check, at, SS_ID_SPAN, owner, value);
+    case SS_VALUE_TRACE_ID: return length == 0 || length == 16 || ss_check_fault(check, tag_at, SS_FAULT_TRACE_ID);
+    case SS_VALUE_SPAN_ID: return length == 0 || length == 8 || ss_check_fault(check, tag_at, SS_FAULT_SPAN_ID);
     case SS_VALUE_PARENT_SPAN_ID:
-        return length == 0 || length == 8 || ss_check_bad_id(check, at, SS_ID_PARENT_SPAN, owner, value);
+        return length == 0 || length == 8 || ss_check_fault(check, tag_at, SS_FAULT_PARENT_SPAN_ID);
     default: return true;
     }
 }
 
 bool ss_check_field(ss_check *check, ss_reader *reader, uint32_t tag, const uint8_t *tag_at, ss_check_shape shape,
                     unsigned depth) {
-    uint32_t number = tag >> 3;
-    if ((tag & 7) == SS_WIRE_BYTES && number < SS_CHECK_FIELDS) {
-        const ss_check_entry *entry = &ss_check_table[shape][number];
+    enum { GROUPS = 1 << SS_WIRE_START_GROUP | 1 << SS_WIRE_END_GROUP };
+    const uint32_t number = tag >> 3;
+    const unsigned wire = tag & 7;
+    uint64_t ignored;
+    /* No field has number 0, so its entry is that of those which are not known. */
+    const ss_check_entry *entry = &ss_check_table[shape][number < SS_CHECK_FIELDS ? number : 0];
+    if (__builtin_expect((entry->refused | GROUPS) >> wire & 1, 0)) {
+        return ss_check_fault(check, tag_at, SS_FAULT_WIRE_TYPE);
+    }
+    if (wire == SS_WIRE_BYTES) {
         switch (entry->kind) {
         case SS_VALUE_MESSAGE:
             return entry->child == SS_CHECK_KEY_VALUE
@@ -93,8 +98,12 @@ bool ss_check_field(ss_check *check, ss_reader *reader, uint32_t tag, const uint
                        : ss_check_message(check, reader, (ss_check_shape)entry->child, depth);
         case SS_VALUE_PACKED_VARINT: return check_packed_varints(check, reader);
         case SS_VALUE_OPAQUE: break;
-        default: return check_value(check, reader, entry->kind, shape);
+        default: return check_value(check, reader, entry->kind, tag_at);
         }
+    } else if (wire == SS_WIRE_FIXED64 && ss_read_fixed64(reader, &ignored)) {
+        return true;
+    } else if (wire == SS_WIRE_VARINT && ss_read_varint(reader, &ignored)) {
+        return true;
     }
     return ss_check_skip(check, reader, tag, tag_at);
 }
@@ -105,8 +114,8 @@ bool ss_check_message(ss_check *check, ss_reader *reader, ss_check_shape shape, 
     if (!ss_read_bytes(reader, &body)) {
         return ss_check_fail(check, at, SS_ERR_MALFORMED, SS_REASON_LENGTH);
     }
-    if (depth >= SS_DEPTH_MAX) {
-        return ss_check_fail(check, at, SS_ERR_LIMIT, "messages are nested too deeply");
+    if (depth > SS_DEPTH_MAX) {
+        return ss_check_fault(check, at, SS_FAULT_NESTING);
     }
     while (body.pos < body.end) {
         const uint8_t *tag_at = body.pos;

@@ -7,25 +7,17 @@
 #include "otlp_checks.h"
 #include "otlp_fields.h"
 
-/* Nested messages allowed, as in Google's parsers. */
+/* Messages within the request, one in the other, as in Google's parsers of C++ and Java. */
 enum { SS_DEPTH_MAX = 100 };
 
-/* An id of a length that no id has. */
-typedef struct ss_bad_id {
-    ss_id id;
-    ss_check_shape owner; /* the message that it is a field of */
-    ss_reader value;      /* pos is NULL where there is none */
-} ss_bad_id;
-
-/* Where and why a check failed; and what it found of faults that are an item's alone. */
+/* Where and why a check failed, and what it found of the texts. */
 typedef struct ss_check {
-    const uint8_t *pos;
+    const uint8_t *pos; /* of a fault: the field's tag */
     ss_status code;
     const char *reason;
-    bool judges_items; /* a bad id is noted in bad_id, the first one only; otherwise it is a failure */
+    ss_fault fault;    /* what costs the item that it is in; SS_N_FAULTS: it costs the request */
     bool checks_texts; /* has_bad_text tells whether one is not UTF-8; otherwise texts may hold any bytes */
     bool has_bad_text;
-    ss_bad_id bad_id;
     const uint8_t *unread; /* checking texts: of a run of attributes, what has not been looked at */
 } ss_check;
 
@@ -36,6 +28,9 @@ typedef struct ss_check {
 
 /* Record the failure; always false. */
 bool ss_check_fail(ss_check *check, const uint8_t *pos, ss_status code, const char *reason);
+
+/* Record a failure that costs no more than an item; always false. */
+bool ss_check_fault(ss_check *check, const uint8_t *tag_at, ss_fault fault);
 
 bool ss_check_tag_slow(ss_check *check, ss_reader *reader, uint32_t *tag);
 
@@ -50,9 +45,6 @@ static inline bool ss_check_tag(ss_check *check, ss_reader *reader, uint32_t *ta
     return ss_check_tag_slow(check, reader, tag);
 }
 
-/* Judge an id of another length than 0 and its own, whose length prefix stands at at; false where that fails. */
-bool ss_check_bad_id(ss_check *check, const uint8_t *at, ss_id id, ss_check_shape owner, ss_reader value);
-
 /* Look whether a text, or bytes that are texts and ASCII between them, are UTF-8. */
 static inline void ss_check_text(ss_check *check, const uint8_t *pos, const uint8_t *end) {
     if (check->checks_texts && !ss_utf8_is_valid(pos, end)) {
@@ -63,11 +55,11 @@ static inline void ss_check_text(ss_check *check, const uint8_t *pos, const uint
 /* Skip a field of which nothing but its length is checked; tag_at is where its tag stood. */
 bool ss_check_skip(ss_check *check, ss_reader *reader, uint32_t tag, const uint8_t *tag_at);
 
-/* Check a field of a message of shape, nested messages included. */
+/* Check a field of a message of shape, nested messages included; depth: that of a message in it. */
 bool ss_check_field(ss_check *check, ss_reader *reader, uint32_t tag, const uint8_t *tag_at, ss_check_shape shape,
                     unsigned depth);
 
-/* Check a length-delimited message of shape. */
+/* Check a length-delimited message of shape, the depth-th within the request. */
 bool ss_check_message(ss_check *check, ss_reader *reader, ss_check_shape shape, unsigned depth);
 
 /* Find the last key of the KeyValue at body (its length prefix) .. end, which was checked. */

@@ -190,11 +190,16 @@ size_t ss_emit_size(ss_table *table, uint32_t first_row, uint32_t end_row) {
 }
 
 ss_status ss_emit(ss_table *table, uint32_t first_row, uint32_t end_row, ss_buffer *out) {
+    return ss_emit_held(table, first_row, end_row, NULL, out);
+}
+
+ss_status ss_emit_held(ss_table *table, uint32_t first_row, uint32_t end_row, ss_holding *holding, ss_buffer *out) {
     if (end_row > table->n_rows || first_row > end_row) {
         return SS_ERR_ARGUMENT;
     }
     if (is_whole(table, first_row, end_row)) {
-        return ss_buffer_append(out, table->bytes, table->bytes_length);
+        ss_status status = ss_holding_reserve(holding, out, table->bytes_length);
+        return status == SS_OK ? ss_buffer_append(out, table->bytes, table->bytes_length) : status;
     }
     emitter e = {.table = table, .own = table->private_state, .first_row = first_row, .end_row = end_row};
     if (!e.own->n_nodes) {
@@ -204,7 +209,7 @@ ss_status ss_emit(ss_table *table, uint32_t first_row, uint32_t end_row, ss_buff
     if (!e.own->nodes[0].is_kept) {
         return SS_OK; /* no row is left: no message either */
     }
-    ss_status status = ss_buffer_reserve(out, size);
+    ss_status status = ss_holding_reserve(holding, out, size);
     if (status == SS_OK) {
         e.out = out->data + out->length;
         write_body(&e, 0);

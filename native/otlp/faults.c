@@ -1,7 +1,8 @@
 #include "otlp/faults.h"
 
+#include "otlp/check.h"
 #include "otlp/table.h"
-#include "otlp_fields.h"
+#include "otlp_shapes.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -24,68 +25,90 @@ static __attribute__((format(printf, 2, 3))) void add(line *l, const char *forma
     l->length += (size_t)written < room ? (size_t)written : room;
 }
 
-static const char *data_name(int32_t kind) {
-    switch (kind) {
-    case SS_METRIC_GAUGE: return "gauge";
-    case SS_METRIC_SUM: return "sum";
-    case SS_METRIC_HISTOGRAM: return "histogram";
-    case SS_METRIC_EXPONENTIAL_HISTOGRAM: return "exponentialHistogram";
-    default: return "summary";
-    }
+/* Of the path to a field deep within an attribute, the beginning is told. */
+enum { STEPS_MAX = 12 };
+
+/* The field of shape with that number; NULL: OTLP has none. */
+static const ss_shape_field *field_of(unsigned shape, uint32_t number) {
+    uint8_t place = number <= SS_SHAPE_NUMBER_MAX ? ss_shapes[shape].by_number[number] : 0;
+    return place ? &ss_shape_fields[ss_shapes[shape].first_field + place - 1] : NULL;
 }
 
-/* Place of a node among its parent's children. */
-static uint32_t place_of(const ss_node *nodes, uint32_t node) {
-    uint32_t place = 0;
-    for (uint32_t i = nodes[node].parent + 1; i < node; i = nodes[i].subtree_end) {
-        place++;
-    }
-    return place;
-}
-
-/* The row as OTLP/JSON names it: resourceSpans[0].scopeSpans[0].spans[0]. */
-static void add_path(line *l, const ss_table *table, uint32_t row) {
-    static const char *const containers[SS_N_SIGNALS][3] = {
-        [SS_SIGNAL_TRACES] = {"resourceSpans", "scopeSpans"},
-        [SS_SIGNAL_METRICS] = {"resourceMetrics", "scopeMetrics", "metrics"},
-        [SS_SIGNAL_LOGS] = {"resourceLogs", "scopeLogs"},
-    };
-    static const char *const items[SS_N_SIGNALS] = {
-        [SS_SIGNAL_TRACES] = "spans", [SS_SIGNAL_METRICS] = "dataPoints", [SS_SIGNAL_LOGS] = "logRecords"};
-    const ss_node *nodes = table->private_state->nodes;
-    uint32_t leaf = table->node_index[row];
-    uint32_t chain[SS_LEVELS_MAX];
-    size_t depth = 0;
-    for (uint32_t node = leaf; nodes[node].parent != SS_NO_INDEX; node = nodes[node].parent) {
-        chain[depth++] = node;
-    }
-    while (depth--) {
-        uint32_t node = chain[depth];
-        uint32_t level = nodes[node].level;
-        if (level > 3) {
-            add(l, "%s.", data_name(table->kind[row])); /* one of the oneof's fields: no array */
-        } else {
-            add(l, "%s[%u].", containers[table->signal][level - 1], place_of(nodes, node));
+/* Name a field as OTLP/JSON does; place: among those of its number. */
+static void add_step(line *l, const ss_shape_field *field, uint32_t number, uint32_t place) {
+    enum { QUOTE = 1, AROUND = 3 }; /* key is quoted, with a colon behind it */
+    const char *point = l->length ? "." : "";
+    if (!field) {
+        add(l, "%sfield %u", point, number);
+    } else {
+        add(l, "%s%.*s", point, field->key_length - AROUND, field->key + QUOTE);
+        if (field->is_repeated) {
+            add(l, "[%u]", place);
         }
     }
-    add(l, "%s[%u]", items[table->signal], row - nodes[leaf].first_row);
+}
+
+void ss_path_write(ss_signal signal, const uint8_t *bytes, size_t length, size_t offset, char *out, size_t size) {
+    const uint8_t *target = bytes + offset;
+    ss_reader message = {bytes, bytes + length};
+    unsigned shape = (unsigned)signal; /* the shapes of requests are the first, in this order */
+    uint32_t places[SS_SHAPE_NUMBER_MAX + 1] = {0};
+    line l = {out, size, 0};
+    out[0] = 0;
+    for (unsigned steps = 0; message.pos < message.end;) {
+        const uint8_t *tag_at = message.pos;
+        uint64_t tag;
+        if (!ss_read_varint32(&message, &tag) || tag > UINT32_MAX) {
+            return;
+        }
+        const uint32_t number = (uint32_t)tag >> 3;
+        const ss_shape_field *field = field_of(shape, number);
+        ss_reader body = message;
+        if (target != tag_at && ss_skip_field(&message, (uint32_t)tag, 0) && target >= message.pos) {
+            places[field ? number : 0]++;
+            continue;
+        }
+        if (steps++ == STEPS_MAX) {
+            add(&l, "...");
+            return;
+        }
+        add_step(&l, field, number, places[field ? number : 0]);
+        if (target == tag_at || !field || field->type != SS_FIELD_MESSAGE || (tag & 7) != SS_WIRE_BYTES ||
+            !ss_read_bytes(&body, &message)) {
+            return;
+        }
+        shape = field->shape;
+        memset(places, 0, sizeof places);
+    }
 }
 
 static void add_fault(line *l, const ss_table *table, const ss_item_fault *fault, ss_payload payload) {
-    static const char *const names[SS_N_IDS] = {
-        [SS_ID_TRACE] = "traceId", [SS_ID_SPAN] = "spanId", [SS_ID_PARENT_SPAN] = "parentSpanId"};
-    const uint8_t *value = table->bytes + fault->value_offset;
-    const unsigned size = fault->id == SS_ID_TRACE ? 16 : 8;
-    add_path(l, table, fault->row);
-    add(l, ".%s%s: ", fault->within, names[fault->id]);
-    if (payload == SS_PAYLOAD_PROTOBUF) {
-        add(l, "expected %u bytes, got %u", size, fault->value_length);
+    char path[SS_PATH_SIZE];
+    ss_path_write(table->signal, table->bytes, table->bytes_length, fault->offset, path, sizeof path);
+    add(l, "%s: ", path);
+    ss_reader reader = {table->bytes + fault->offset, table->bytes + table->bytes_length};
+    ss_reader value = reader;
+    uint64_t tag = 0;
+    (void)ss_read_varint32(&reader, &tag);
+    if (fault->fault == SS_FAULT_NESTING) {
+        add(l, "expected at most %d messages in one another", SS_DEPTH_MAX);
         return;
     }
-    bool is_long = fault->value_length > SHOWN_MAX;
-    add(l, "expected %u hex digits, got \"%.*s%s\"", 2 * size, is_long ? SHOWN_MAX : (int)fault->value_length,
-        (const char *)value, is_long ? "..." : "");
-    if (ss_json_id_is_base64(value, fault->value_length, size)) {
+    if (fault->fault == SS_FAULT_WIRE_TYPE) {
+        add(l, "wire type %u is none that it can have, at byte %u", (unsigned)(tag & 7), fault->offset);
+        return;
+    }
+    (void)ss_read_bytes(&reader, &value); /* the scan has read it */
+    const unsigned size = fault->fault == SS_FAULT_TRACE_ID ? 16 : 8;
+    const size_t length = (size_t)(value.end - value.pos);
+    if (payload == SS_PAYLOAD_PROTOBUF) {
+        add(l, "expected %u bytes, got %zu", size, length);
+        return;
+    }
+    bool is_long = length > SHOWN_MAX;
+    add(l, "expected %u hex digits, got \"%.*s%s\"", 2 * size, is_long ? SHOWN_MAX : (int)length,
+        (const char *)value.pos, is_long ? "..." : "");
+    if (ss_json_id_is_base64(value.pos, length, size)) {
         add(l, ", this looks like base64");
     }
 }

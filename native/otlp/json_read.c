@@ -7,10 +7,12 @@
  * a byte or two when the guess was wrong. Repeated keys need no memory: on the wire, too, the last value wins.
  */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/bytes.h"
 #include "core/utf8.h"
+#include "otlp/check.h"
 #include "otlp/faults.h"
 #include "otlp/json_text.h"
 #include "otlp_shapes.h"
@@ -21,10 +23,13 @@ typedef struct json_reader {
     const uint8_t *begin, *pos, *end;
     uint8_t *out, *out_end; /* write position in buffer and the end of its room; buffer->length is stale meanwhile */
     ss_buffer *buffer;
-    ss_buffer decoded; /* the last string that held escapes, or was repaired */
+    ss_holding *holding; /* of the buffers; NULL: nobody counts them */
+    ss_buffer decoded;   /* the last string that held escapes, or was repaired */
+    ss_buffer brackets;  /* of a value that is skipped */
     ss_error error;
-    bool judges_items;   /* ids that are none and texts that are not UTF-8 are no failure */
-    uint64_t n_repaired; /* texts */
+    char path[SS_PATH_SIZE]; /* of the field with the error, written from its end on */
+    bool judges_items;       /* ids that are none, texts that are not UTF-8 and deep values are no failure */
+    uint64_t n_repaired;     /* texts */
     /* Where in its message's keys the next one stood when last this one was seen, less what the order of the table
      * suggests; senders repeat themselves. The last entries are for the first key of a message. */
     uint16_t follows[SS_N_SHAPE_KEYS + SS_N_SHAPES];
@@ -40,6 +45,33 @@ typedef struct json_text {
 static bool fail(json_reader *reader, ss_status code, const uint8_t *at, const char *reason) {
     reader->error = (ss_error){code, (uint64_t)(at - reader->begin), reason};
     return false;
+}
+
+/* Put text before the path. What gets too long loses its end. */
+static void put_before(json_reader *reader, const char *text, size_t length) {
+    static const char cut[] = "...";
+    enum { LENGTH_MAX = SS_PATH_SIZE - 1 };
+    char *path = reader->path;
+    size_t before = strlen(path), rest = before < LENGTH_MAX - length ? before : LENGTH_MAX - length;
+    memmove(path + length, path, rest);
+    memcpy(path, text, length);
+    path[length + rest] = 0;
+    if (rest < before) {
+        memcpy(path + LENGTH_MAX - (sizeof cut - 1), cut, sizeof cut);
+    }
+}
+
+/* Put a name or a place before those steps of the path to the error that are within it. */
+static void add_step(json_reader *reader, const char *step, size_t length) {
+    if (reader->path[0] && reader->path[0] != '[') {
+        put_before(reader, ".", 1);
+    }
+    put_before(reader, step, length);
+}
+
+static void add_place(json_reader *reader, size_t place) {
+    char step[24];
+    add_step(reader, step, (size_t)snprintf(step, sizeof step, "[%zu]", place));
 }
 
 /* What stands at the position is not what should, or the body ends there. */
@@ -63,11 +95,16 @@ static bool malformed_word(json_reader *reader, const char *reason, const char *
 
 /* ------------------------------------------------------------------ output */
 
+static bool reserve(json_reader *reader, ss_buffer *buffer, size_t n) {
+    ss_status status = ss_holding_reserve(reader->holding, buffer, n);
+    return status == SS_OK || fail(reader, status, reader->pos, SS_REASON_MEMORY);
+}
+
 /* Set the write position behind buffer->length, with room for n bytes. */
 static bool place_output(json_reader *reader, size_t n) {
     ss_buffer *buffer = reader->buffer;
-    if (ss_buffer_reserve(buffer, n) != SS_OK) {
-        return fail(reader, SS_ERR_NO_MEMORY, reader->pos, "out of memory");
+    if (!reserve(reader, buffer, n)) {
+        return false;
     }
     reader->out = buffer->data + buffer->length;
     reader->out_end = buffer->data + buffer->capacity;
@@ -241,8 +278,8 @@ static bool decode_escape(json_reader *reader, const uint8_t **pos, const uint8_
 /* Decode the string content [pos, end), which has escapes or is not all UTF-8, into reader->decoded. */
 static bool decode_string(json_reader *reader, const uint8_t *pos, const uint8_t *end, json_text *text) {
     reader->decoded.length = 0;
-    if (ss_buffer_reserve(&reader->decoded, ss_utf8_repaired_size(pos, end)) != SS_OK) {
-        return fail(reader, SS_ERR_NO_MEMORY, pos, "out of memory");
+    if (!reserve(reader, &reader->decoded, ss_utf8_repaired_size(pos, end))) {
+        return false;
     }
     uint8_t *out = reader->decoded.data; /* every escape is at least as long as its character */
     while (pos < end) {
@@ -327,42 +364,72 @@ static inline bool read_comma(json_reader *reader, uint8_t closer, bool *is_done
     return false;
 }
 
-/* Skip any value, checking its grammar. */
-static bool skip_value(json_reader *reader, unsigned depth) {
+static bool skip_scalar(json_reader *reader) {
     json_text ignored_text;
     ss_decimal ignored_number;
-    uint8_t first = peek(reader);
-    if (first == '"') {
+    if (peek(reader) == '"') {
         return read_string(reader, &ignored_text);
     }
-    if (first != '{' && first != '[') {
-        const uint8_t *behind = ss_decimal_scan(reader->pos, reader->end, true, &ignored_number);
-        if (behind) {
-            reader->pos = behind;
-            return true;
-        }
-        return take_word(reader, "true", 4) || take_word(reader, "false", 5) || take_null(reader) ||
-               malformed_word(reader, "expected a value", "body ends early, in a value");
-    }
-    if (depth >= SS_NESTING_MAX) {
-        return fail(reader, SS_ERR_LIMIT, reader->pos, "nested too deeply");
-    }
-    uint8_t closer = first == '{' ? '}' : ']';
-    bool is_done = false;
-    reader->pos++;
-    skip_space(reader);
-    if (take(reader, closer)) {
+    const uint8_t *behind = ss_decimal_scan(reader->pos, reader->end, true, &ignored_number);
+    if (behind) {
+        reader->pos = behind;
         return true;
     }
-    do {
-        if (first == '{' && !(read_string(reader, &ignored_text) && read_colon(reader))) {
+    return take_word(reader, "true", 4) || take_word(reader, "false", 5) || take_null(reader) ||
+           malformed_word(reader, "expected a value", "body ends early, in a value");
+}
+
+static bool skip_key(json_reader *reader) {
+    json_text ignored_text;
+    return read_string(reader, &ignored_text) && read_colon(reader);
+}
+
+/* Remember of the object or the array that begins which it is: a bit a level. */
+static bool push_bracket(json_reader *reader, size_t depth, bool is_object) {
+    ss_buffer *brackets = &reader->brackets;
+    brackets->length = depth / 8;
+    if (!reserve(reader, brackets, 1)) {
+        return false;
+    }
+    uint8_t bit = (uint8_t)(1 << depth % 8);
+    uint8_t *byte = &brackets->data[depth / 8];
+    *byte = (uint8_t)(is_object ? *byte | bit : *byte & ~bit);
+    return true;
+}
+
+/* Skip any value, however deep, checking its grammar. */
+static bool skip_value(json_reader *reader) {
+    for (size_t depth = 0;;) {
+        const uint8_t first = peek(reader);
+        bool has_begun = false;
+        if (first == '{' || first == '[') {
+            reader->pos++;
+            skip_space(reader);
+            has_begun = !take(reader, first == '{' ? '}' : ']');
+            if (has_begun && (!push_bracket(reader, depth++, first == '{') || (first == '{' && !skip_key(reader)))) {
+                return false;
+            }
+        } else if (!skip_scalar(reader)) {
             return false;
         }
-        if (!skip_value(reader, depth + 1)) {
-            return false;
+        while (!has_begun) { /* behind a value: another one, or the end of what it is in */
+            if (depth == 0) {
+                return true;
+            }
+            const bool in_object = reader->brackets.data[(depth - 1) / 8] >> (depth - 1) % 8 & 1;
+            bool is_done = false;
+            if (read_comma(reader, in_object ? '}' : ']', &is_done)) {
+                if (in_object && !skip_key(reader)) {
+                    return false;
+                }
+                has_begun = true;
+            } else if (is_done) {
+                depth--;
+            } else {
+                return false;
+            }
         }
-    } while (read_comma(reader, closer, &is_done));
-    return is_done;
+    }
 }
 
 /* ------------------------------------------------------------------ scalars */
@@ -673,6 +740,23 @@ static bool read_submessage(json_reader *reader, const ss_shape_field *field, un
     return true;
 }
 
+/* A null behind a value of the same key takes a scalar back, and adds nothing to an array or a message: as in the
+ * Collector. */
+static bool put_zero(json_reader *reader, const ss_shape_field *field) {
+    if (field->is_repeated || field->type == SS_FIELD_MESSAGE) {
+        return true;
+    }
+    if (field->wire == SS_WIRE_BYTES) {
+        return put_bytes(reader, field, (json_text){NULL, 0});
+    }
+    if (!make_room(reader, TAG_MAX + SS_VARINT_MAX)) {
+        return false;
+    }
+    put_tag(reader, field);
+    put_scalar(reader, field, 0);
+    return true;
+}
+
 /* Read one value that is no array. keep_zero: write it even where absence would say the same. */
 static bool read_value(json_reader *reader, const ss_shape_field *field, bool keep_zero, unsigned depth) {
     json_text text;
@@ -697,24 +781,32 @@ static bool read_value(json_reader *reader, const ss_shape_field *field, bool ke
     }
 }
 
+static inline bool read_element(json_reader *reader, const ss_shape_field *field, unsigned depth) {
+    if (field->is_packed) {
+        uint64_t value;
+        if (!read_scalar(reader, field, &value) || !make_room(reader, SS_VARINT_MAX)) {
+            return false;
+        }
+        put_scalar(reader, field, value);
+        return true;
+    }
+    if (field->type == SS_FIELD_MESSAGE && take_null(reader)) {
+        /* Holds a place, as the null of an AnyValue array does. */
+        return put_bytes(reader, field, (json_text){NULL, 0});
+    }
+    return read_value(reader, field, true, depth);
+}
+
 /* Read the elements of an array behind its bracket; there is at least one. */
 static bool read_elements(json_reader *reader, const ss_shape_field *field, unsigned depth) {
     bool is_done = false;
+    size_t place = 0;
     do {
-        if (field->is_packed) {
-            uint64_t value;
-            if (!read_scalar(reader, field, &value) || !make_room(reader, SS_VARINT_MAX)) {
-                return false;
-            }
-            put_scalar(reader, field, value);
-        } else if (field->type == SS_FIELD_MESSAGE && take_null(reader)) {
-            /* Holds a place, as the null of an AnyValue array does. */
-            if (!put_bytes(reader, field, (json_text){NULL, 0})) {
-                return false;
-            }
-        } else if (!read_value(reader, field, true, depth)) {
+        if (!read_element(reader, field, depth)) {
+            add_place(reader, place);
             return false;
         }
+        place++;
     } while (read_comma(reader, ']', &is_done));
     return is_done;
 }
@@ -768,8 +860,10 @@ static const ss_shape_key *read_key(json_reader *reader, const ss_shape *shape, 
 
 static bool read_message(json_reader *reader, unsigned shape_index, unsigned depth) {
     const ss_shape *shape = &ss_shapes[shape_index];
-    if (depth > SS_NESTING_MAX) {
-        return fail(reader, SS_ERR_LIMIT, reader->pos, "nested too deeply");
+    if (depth >
+        SS_DEPTH_MAX) { /* an item may be the only one that is so deep: the scan sees that by the empty message */
+        return reader->judges_items ? skip_value(reader)
+                                    : fail(reader, SS_ERR_LIMIT, reader->pos, "messages are nested too deeply");
     }
     if (!take(reader, '{')) {
         return malformed(reader, "expected an object", "body ends early, before an object");
@@ -785,7 +879,7 @@ static bool read_message(json_reader *reader, unsigned shape_index, unsigned dep
     do {
         const ss_shape_key *key = read_key(reader, shape, guess_from, guess);
         if (!key) {
-            if (reader->error.code != SS_OK || !skip_value(reader, depth)) {
+            if (reader->error.code != SS_OK || !skip_value(reader)) {
                 return false;
             }
             continue;
@@ -796,11 +890,15 @@ static bool read_message(json_reader *reader, unsigned shape_index, unsigned dep
         const ss_shape_field *field = &ss_shape_fields[key->field];
         uint32_t bit = UINT32_C(1) << (key->field - shape->first_field);
         if (take_null(reader)) {
+            if ((seen & bit) && !put_zero(reader, field)) {
+                return false;
+            }
             continue;
         }
         bool keep_zero = field->has_presence || (seen & bit);
         seen |= bit;
         if (!(field->is_repeated ? read_array(reader, field, depth) : read_value(reader, field, keep_zero, depth))) {
+            add_step(reader, key->name, key->length);
             return false;
         }
     } while (read_comma(reader, '}', &is_done));
@@ -811,8 +909,10 @@ static bool read_request(json_reader *reader, ss_signal signal) {
     if (reader->pos == reader->end) {
         return fail(reader, SS_ERR_MALFORMED, reader->pos, "empty body");
     }
+    static const uint8_t byte_order_mark[] = {0xef, 0xbb, 0xbf};
+    take_word(reader, (const char *)byte_order_mark, sizeof byte_order_mark);
     skip_space(reader);
-    if (!read_message(reader, (unsigned)signal, 1)) {
+    if (!read_message(reader, (unsigned)signal, 0)) {
         return false;
     }
     skip_space(reader);
@@ -833,7 +933,8 @@ static ss_status read_into(json_reader *reader, ss_signal signal, size_t length,
             *error = reader->error;
         }
     }
-    ss_buffer_free(&reader->decoded);
+    ss_holding_free(reader->holding, &reader->decoded);
+    ss_holding_free(reader->holding, &reader->brackets);
     return reader->error.code;
 }
 
@@ -842,10 +943,12 @@ ss_status ss_json_to_otlp(ss_signal signal, const uint8_t *json, size_t length, 
     return read_into(&reader, signal, length, out, error);
 }
 
-ss_status ss_json_to_otlp_items(ss_signal signal, const uint8_t *json, size_t length, ss_buffer *out, uint64_t *n_texts,
-                                ss_error *error) {
-    json_reader reader = {.begin = json, .pos = json, .end = length ? json + length : json, .judges_items = true};
+ss_status ss_json_to_otlp_items(ss_signal signal, const uint8_t *json, size_t length, ss_holding *holding,
+                                ss_buffer *out, uint64_t *n_texts, char path[SS_PATH_SIZE], ss_error *error) {
+    json_reader reader = {
+        .begin = json, .pos = json, .end = length ? json + length : json, .holding = holding, .judges_items = true};
     ss_status status = read_into(&reader, signal, length, out, error);
     *n_texts = reader.n_repaired;
+    memcpy(path, reader.path, SS_PATH_SIZE);
     return status;
 }

@@ -426,7 +426,7 @@ ss_status ss_otlp_to_json(ss_signal signal, const uint8_t *bytes, size_t length,
     size_t length_before = out->length;
     /* The pieces of a sound message are fewer bytes than the message; nested merging could multiply them. */
     json_writer writer = {.out = out, .bytes = begin, .merge_budget = length};
-    if (!write_message(&writer, (unsigned)signal, (ss_reader){begin, begin + length}, 1)) {
+    if (!write_message(&writer, (unsigned)signal, (ss_reader){begin, begin + length}, 0)) {
         out->length = length_before;
         if (error) {
             *error = writer.error;

@@ -2,8 +2,10 @@
  * One pass over an Export*ServiceRequest: every byte is checked against the grammar of its message, every row's
  * columns are filled. Source: opentelemetry-proto trace/v1, metrics/v1, logs/v1; protobuf "Encoding".
  *
- * As in every protobuf parser a known field number with another wire type is an unknown field, and a scalar that comes
- * twice takes its last value. A text that is not UTF-8 fails no scan: a sender's slip must not cost the request.
+ * As in every protobuf parser a scalar that comes twice takes its last value. What some parser behind us would refuse
+ * goes no further, for it would be refused with all that is in the same batch: so a known field number with another
+ * wire type is no unknown field, as to Google's parsers, but a fault, as to the Collector's. A text that is not UTF-8
+ * fails no scan: a sender's slip must not cost the request.
  */
 #include "core/bytes.h"
 #include "otlp/check.h"
@@ -11,17 +13,18 @@
 #include "otlp/table.h"
 #include "otlp_fields.h"
 
-#include <stdlib.h>
+enum { SCOPE_LEVEL = 2, METRIC_LEVEL = 3, DATA_LEVEL = 4 }; /* of the nodes; messages are as deep */
 
-/* A row of two bytes takes 60 times that in the table, a container 25 times: their number bounds what a small message
- * can make of the memory. */
-enum { FIRST_NODES = 16, ROWS_MAX = 1 << 22, NODES_MAX = 1 << 22 };
+/* A row of two bytes takes 60 times that in the table, a container 25 times: where no limit of memory is set, their
+ * number bounds what a small message can make of it. */
+enum { ROWS_MAX = 1 << 22, NODES_MAX = 1 << 22 };
 
 typedef struct scan {
     ss_table *table;
-    ss_faults *faults; /* NULL: a bad id fails the scan */
+    ss_faults *faults; /* NULL: an item's fault fails the scan */
     const uint8_t *bytes;
     ss_check check;
+    unsigned depth;          /* of a message in an item */
     uint32_t resource_index; /* of the one being read; SS_NO_INDEX before the first, so that counting on gives 0 */
     uint32_t scope_index;
 } scan;
@@ -52,18 +55,15 @@ static uint32_t open_node(scan *s, uint32_t parent, uint32_t level, const uint8_
                           ss_reader body) {
     struct ss_table_private *own = s->table->private_state;
     if (own->n_nodes == own->node_capacity) {
-        uint32_t capacity = own->node_capacity ? own->node_capacity * 2 : FIRST_NODES;
         if (own->n_nodes >= NODES_MAX) {
             fail(s, tag, SS_ERR_LIMIT, "too many containers");
             return SS_NO_INDEX;
         }
-        ss_node *nodes = realloc(own->nodes, capacity * sizeof *nodes);
-        if (!nodes) {
-            fail(s, tag, SS_ERR_NO_MEMORY, "out of memory");
+        ss_status status = ss_table_grow_nodes(s->table);
+        if (status != SS_OK) {
+            fail(s, tag, status, SS_REASON_MEMORY);
             return SS_NO_INDEX;
         }
-        own->nodes = nodes;
-        own->node_capacity = capacity;
     }
     own->nodes[own->n_nodes] = (ss_node){
         .parent = parent,
@@ -90,9 +90,10 @@ static void close_node(scan *s, uint32_t node) {
 static uint32_t open_row(scan *s, uint32_t node, const uint8_t *tag, ss_reader body) {
     ss_table *table = s->table;
     if (__builtin_expect(table->n_rows == table->private_state->row_capacity, 0)) {
-        ss_status status = table->n_rows < ROWS_MAX ? ss_table_grow(table) : SS_ERR_LIMIT;
+        bool is_full = table->n_rows >= ROWS_MAX;
+        ss_status status = is_full ? SS_ERR_LIMIT : ss_table_grow(table);
         if (status != SS_OK) {
-            fail(s, tag, status, "too many items");
+            fail(s, tag, status, is_full ? "too many items" : SS_REASON_MEMORY);
             return SS_NO_INDEX;
         }
     }
@@ -110,11 +111,10 @@ static uint32_t open_row(scan *s, uint32_t node, const uint8_t *tag, ss_reader b
 }
 
 /* Copy an id of size bytes, or leave it zero when it is empty. */
-static inline __attribute__((always_inline)) bool read_id(scan *s, ss_reader *reader, uint8_t *id, size_t size,
-                                                          ss_id which) {
-    const uint8_t *at = reader->pos;
+static inline __attribute__((always_inline)) bool read_id(scan *s, ss_reader *reader, const uint8_t *tag_at,
+                                                          uint8_t *id, size_t size, ss_fault fault) {
     ss_reader value;
-    if (!read_body(s, reader, at, &value)) {
+    if (!read_body(s, reader, reader->pos, &value)) {
         return false;
     }
     size_t length = (size_t)(value.end - value.pos);
@@ -123,31 +123,7 @@ static inline __attribute__((always_inline)) bool read_id(scan *s, ss_reader *re
         return true;
     }
     memset(id, 0, size);
-    /* Whose id it is matters only where it is not the item's own. */
-    return length == 0 || ss_check_bad_id(&s->check, at, which, SS_N_CHECK_SHAPES, value);
-}
-
-/* Mark a row with an id that is none, and remember the first few. */
-static __attribute__((noinline)) void reject_row(scan *s, uint32_t row) {
-    const ss_bad_id *bad = &s->check.bad_id;
-    ss_faults *faults = s->faults;
-    const char *within = bad->owner == SS_CHECK_SPAN_LINK  ? "links."
-                         : bad->owner == SS_CHECK_EXEMPLAR ? "exemplars."
-                                                           : "";
-    if (faults->n_items < SS_FIRST_FAULTS) {
-        faults->first[faults->n_items] = (ss_item_fault){row, bad->id, within, offset_of(s, bad->value.pos),
-                                                         (uint32_t)(bad->value.end - bad->value.pos)};
-    }
-    faults->n_items++;
-    faults->by_id[bad->id]++;
-    s->table->verdict[row] = SS_DROP;
-    s->check.bad_id = (ss_bad_id){0};
-}
-
-static inline void judge_row(scan *s, uint32_t row) {
-    if (__builtin_expect(s->check.bad_id.value.pos != NULL, 0)) {
-        reject_row(s, row);
-    }
+    return length == 0 || ss_check_fault(&s->check, tag_at, fault);
 }
 
 static bool read_span_event(scan *s, ss_reader *reader, uint8_t *marks) {
@@ -174,12 +150,12 @@ static bool read_span_event(scan *s, ss_reader *reader, uint8_t *marks) {
             }
             break;
         case TAG(SS_SPAN_EVENT_ATTRIBUTES, SS_WIRE_BYTES):
-            if (!ss_check_attribute(&s->check, &event, 2)) {
+            if (!ss_check_attribute(&s->check, &event, s->depth + 1)) {
                 return false;
             }
             break;
         default:
-            if (!ss_check_skip(&s->check, &event, tag, tag_at)) {
+            if (!ss_check_field(&s->check, &event, tag, tag_at, SS_CHECK_SPAN_EVENT, s->depth + 1)) {
                 return false;
             }
         }
@@ -205,7 +181,7 @@ static bool read_span_status(scan *s, ss_reader *reader, int32_t *code) {
                 return fail(s, tag_at, SS_ERR_MALFORMED, SS_REASON_VARINT);
             }
             *code = (int32_t)value;
-        } else if (!ss_check_field(&s->check, &status, tag, tag_at, SS_CHECK_STATUS, 1)) {
+        } else if (!ss_check_field(&s->check, &status, tag, tag_at, SS_CHECK_STATUS, s->depth + 1)) {
             return false;
         }
     }
@@ -251,11 +227,30 @@ static void write_row(ss_table *table, uint32_t row, const row_columns *c) {
     table->marks[row] = c->marks;
 }
 
+/* The item that was begun last cannot be read to its end. True where that costs it alone: it is dropped, and the next
+ * one is found behind it. */
+static __attribute__((noinline)) bool reject_row(scan *s) {
+    const ss_check *check = &s->check;
+    ss_faults *faults = s->faults;
+    if (!faults || check->fault == SS_N_FAULTS) {
+        return false;
+    }
+    if (faults->n_items < SS_FIRST_FAULTS) {
+        faults->first[faults->n_items] = (ss_item_fault){check->fault, offset_of(s, check->pos)};
+    }
+    faults->n_items++;
+    faults->by_fault[check->fault]++;
+    uint32_t row = s->table->n_rows - 1;
+    write_row(s->table, row, &(row_columns){0});
+    s->table->verdict[row] = SS_DROP;
+    return true;
+}
+
 /* An attribute of a row: checked, counted, and its place remembered. */
 static inline bool read_attribute(scan *s, ss_reader *reader, const uint8_t *tag_at, row_columns *c) {
     static const char priority[] = "sampling.priority";
     const uint8_t *body = reader->pos;
-    if (!ss_check_key_value(&s->check, reader, 1)) {
+    if (!ss_check_key_value(&s->check, reader, s->depth)) {
         return false;
     }
     if (!c->attribute_count++) {
@@ -365,13 +360,15 @@ static bool scan_span(scan *s, uint32_t node, const uint8_t *tag_start, ss_reade
             return false;
         }
         switch (tag) {
-        case TAG(SS_SPAN_TRACE_ID, SS_WIRE_BYTES): ok = read_id(s, &body, trace_id, 16, SS_ID_TRACE); break;
-        case TAG(SS_SPAN_SPAN_ID, SS_WIRE_BYTES): ok = read_id(s, &body, span_id, 8, SS_ID_SPAN); break;
+        case TAG(SS_SPAN_TRACE_ID, SS_WIRE_BYTES):
+            ok = read_id(s, &body, tag_at, trace_id, 16, SS_FAULT_TRACE_ID);
+            break;
+        case TAG(SS_SPAN_SPAN_ID, SS_WIRE_BYTES): ok = read_id(s, &body, tag_at, span_id, 8, SS_FAULT_SPAN_ID); break;
         case TAG(SS_SPAN_TRACE_STATE, SS_WIRE_BYTES):
             ok = read_text(s, &body, tag_at, &c.tracestate_offset, &c.tracestate_length);
             break;
         case TAG(SS_SPAN_PARENT_SPAN_ID, SS_WIRE_BYTES):
-            ok = read_id(s, &body, parent, 8, SS_ID_PARENT_SPAN);
+            ok = read_id(s, &body, tag_at, parent, 8, SS_FAULT_PARENT_SPAN_ID);
             c.parent_offset = offset_of(s, body.pos) - 8;
             break;
         case TAG(SS_SPAN_NAME, SS_WIRE_BYTES): ok = read_text(s, &body, tag_at, &c.name_offset, &c.name_length); break;
@@ -398,7 +395,7 @@ static bool scan_span(scan *s, uint32_t node, const uint8_t *tag_start, ss_reade
             break;
         case TAG(SS_SPAN_LINKS, SS_WIRE_BYTES):
             c.link_count++;
-            ok = ss_check_message(&s->check, &body, SS_CHECK_SPAN_LINK, 1);
+            ok = ss_check_message(&s->check, &body, SS_CHECK_SPAN_LINK, s->depth);
             break;
         case TAG(SS_SPAN_STATUS, SS_WIRE_BYTES): ok = read_span_status(s, &body, &c.status); break;
         case TAG(SS_SPAN_FLAGS, SS_WIRE_FIXED32):
@@ -406,14 +403,13 @@ static bool scan_span(scan *s, uint32_t node, const uint8_t *tag_start, ss_reade
                 return fail(s, tag_at, SS_ERR_MALFORMED, SS_REASON_END);
             }
             break;
-        default: ok = ss_check_skip(&s->check, &body, tag, tag_at);
+        default: ok = ss_check_field(&s->check, &body, tag, tag_at, SS_CHECK_SPAN, s->depth);
         }
         if (__builtin_expect(!ok, 0)) {
             return false;
         }
     }
     write_row(table, row, &c);
-    judge_row(s, row);
     return true;
 }
 
@@ -449,22 +445,25 @@ static bool scan_log_record(scan *s, uint32_t node, const uint8_t *tag_start, ss
             c.kind = (int32_t)value;
             break;
         case TAG(SS_LOG_RECORD_BODY, SS_WIRE_BYTES):
-            ok = ss_check_message(&s->check, &body, SS_CHECK_ANY_VALUE, 1);
+            ok = ss_check_message(&s->check, &body, SS_CHECK_ANY_VALUE, s->depth);
             break;
         case TAG(SS_LOG_RECORD_ATTRIBUTES, SS_WIRE_BYTES): ok = read_attributes(s, &body, tag_at, tag, &c); break;
         case TAG(SS_LOG_RECORD_FLAGS, SS_WIRE_FIXED32):
             ok = ss_read_fixed32(&body, &c.flags) || fail(s, tag_at, SS_ERR_MALFORMED, SS_REASON_END);
             break;
-        case TAG(SS_LOG_RECORD_TRACE_ID, SS_WIRE_BYTES): ok = read_id(s, &body, trace_id, 16, SS_ID_TRACE); break;
-        case TAG(SS_LOG_RECORD_SPAN_ID, SS_WIRE_BYTES): ok = read_id(s, &body, span_id, 8, SS_ID_SPAN); break;
-        default: ok = ss_check_field(&s->check, &body, tag, tag_at, SS_CHECK_LOG_RECORD, 1);
+        case TAG(SS_LOG_RECORD_TRACE_ID, SS_WIRE_BYTES):
+            ok = read_id(s, &body, tag_at, trace_id, 16, SS_FAULT_TRACE_ID);
+            break;
+        case TAG(SS_LOG_RECORD_SPAN_ID, SS_WIRE_BYTES):
+            ok = read_id(s, &body, tag_at, span_id, 8, SS_FAULT_SPAN_ID);
+            break;
+        default: ok = ss_check_field(&s->check, &body, tag, tag_at, SS_CHECK_LOG_RECORD, s->depth);
         }
         if (!ok) {
             return false;
         }
     }
     write_row(table, row, &c);
-    judge_row(s, row);
     return true;
 }
 
@@ -473,17 +472,22 @@ typedef struct point_shape {
     uint32_t metric_field; /* of Metric's oneof */
     uint32_t attributes_field;
     uint32_t flags_field;
+    ss_check_shape data;  /* the message around the points */
     ss_check_shape check; /* what else is in the point */
 } point_shape;
 
 static const point_shape point_shapes[] = {
-    {SS_METRIC_GAUGE, SS_NUMBER_DATA_POINT_ATTRIBUTES, SS_NUMBER_DATA_POINT_FLAGS, SS_CHECK_NUMBER_DATA_POINT},
-    {SS_METRIC_SUM, SS_NUMBER_DATA_POINT_ATTRIBUTES, SS_NUMBER_DATA_POINT_FLAGS, SS_CHECK_NUMBER_DATA_POINT},
-    {SS_METRIC_HISTOGRAM, SS_HISTOGRAM_DATA_POINT_ATTRIBUTES, SS_HISTOGRAM_DATA_POINT_FLAGS,
+    {SS_METRIC_GAUGE, SS_NUMBER_DATA_POINT_ATTRIBUTES, SS_NUMBER_DATA_POINT_FLAGS, SS_CHECK_GAUGE,
+     SS_CHECK_NUMBER_DATA_POINT},
+    {SS_METRIC_SUM, SS_NUMBER_DATA_POINT_ATTRIBUTES, SS_NUMBER_DATA_POINT_FLAGS, SS_CHECK_SUM,
+     SS_CHECK_NUMBER_DATA_POINT},
+    {SS_METRIC_HISTOGRAM, SS_HISTOGRAM_DATA_POINT_ATTRIBUTES, SS_HISTOGRAM_DATA_POINT_FLAGS, SS_CHECK_HISTOGRAM,
      SS_CHECK_HISTOGRAM_DATA_POINT},
     {SS_METRIC_EXPONENTIAL_HISTOGRAM, SS_EXPONENTIAL_HISTOGRAM_DATA_POINT_ATTRIBUTES,
-     SS_EXPONENTIAL_HISTOGRAM_DATA_POINT_FLAGS, SS_CHECK_EXPONENTIAL_HISTOGRAM_DATA_POINT},
-    {SS_METRIC_SUMMARY, SS_SUMMARY_DATA_POINT_ATTRIBUTES, SS_SUMMARY_DATA_POINT_FLAGS, SS_CHECK_SUMMARY_DATA_POINT},
+     SS_EXPONENTIAL_HISTOGRAM_DATA_POINT_FLAGS, SS_CHECK_EXPONENTIAL_HISTOGRAM,
+     SS_CHECK_EXPONENTIAL_HISTOGRAM_DATA_POINT},
+    {SS_METRIC_SUMMARY, SS_SUMMARY_DATA_POINT_ATTRIBUTES, SS_SUMMARY_DATA_POINT_FLAGS, SS_CHECK_SUMMARY,
+     SS_CHECK_SUMMARY_DATA_POINT},
 };
 _Static_assert(SS_NUMBER_DATA_POINT_TIME_UNIX_NANO == 3 && SS_HISTOGRAM_DATA_POINT_TIME_UNIX_NANO == 3 &&
                    SS_EXPONENTIAL_HISTOGRAM_DATA_POINT_TIME_UNIX_NANO == 3 &&
@@ -522,14 +526,13 @@ static bool scan_data_point(scan *s, uint32_t node, const point_shape *shape, co
             ok = ss_read_varint(&body, &value) || fail(s, tag_at, SS_ERR_MALFORMED, SS_REASON_VARINT);
             c.flags = (uint32_t)value;
         } else {
-            ok = ss_check_field(&s->check, &body, tag, tag_at, shape->check, 1);
+            ok = ss_check_field(&s->check, &body, tag, tag_at, shape->check, s->depth);
         }
         if (!ok) {
             return false;
         }
     }
     write_row(table, row, &c);
-    judge_row(s, row);
     return true;
 }
 
@@ -551,7 +554,7 @@ static const point_shape *point_shape_of(uint32_t tag) {
 
 static bool scan_data(scan *s, uint32_t parent, const point_shape *shape, const uint8_t *tag_start,
                       const uint8_t *tag_end, ss_reader body) {
-    uint32_t node = open_node(s, parent, 4, tag_start, tag_end, body);
+    uint32_t node = open_node(s, parent, DATA_LEVEL, tag_start, tag_end, body);
     if (node == SS_NO_INDEX) {
         return false;
     }
@@ -566,10 +569,10 @@ static bool scan_data(scan *s, uint32_t parent, const point_shape *shape, const 
             if (!read_body(s, &body, tag_at, &point)) {
                 return false;
             }
-            if (!scan_data_point(s, node, shape, tag_at, point)) {
+            if (!scan_data_point(s, node, shape, tag_at, point) && !reject_row(s)) {
                 return false;
             }
-        } else if (!ss_check_skip(&s->check, &body, tag, tag_at)) {
+        } else if (!ss_check_field(&s->check, &body, tag, tag_at, shape->data, s->depth)) {
             return false;
         }
     }
@@ -578,7 +581,7 @@ static bool scan_data(scan *s, uint32_t parent, const point_shape *shape, const 
 }
 
 static bool scan_metric(scan *s, uint32_t parent, const uint8_t *tag_start, const uint8_t *tag_end, ss_reader body) {
-    uint32_t node = open_node(s, parent, 3, tag_start, tag_end, body);
+    uint32_t node = open_node(s, parent, METRIC_LEVEL, tag_start, tag_end, body);
     uint32_t name_offset = 0;
     uint32_t name_length = 0;
     if (node == SS_NO_INDEX) {
@@ -604,7 +607,7 @@ static bool scan_metric(scan *s, uint32_t parent, const uint8_t *tag_start, cons
             if (!read_text(s, &body, tag_at, &name_offset, &name_length)) {
                 return false;
             }
-        } else if (!ss_check_field(&s->check, &body, tag, tag_at, SS_CHECK_METRIC, 1)) {
+        } else if (!ss_check_field(&s->check, &body, tag, tag_at, SS_CHECK_METRIC, METRIC_LEVEL + 1)) {
             return false;
         }
     }
@@ -623,7 +626,7 @@ typedef struct container_shape {
     ss_check_shape check; /* its other fields */
 } container_shape;
 
-enum { SCOPE_LEVEL = 2 };
+enum { RESOURCE_LEVEL = 1, OLD_SCOPES = 1000 };
 
 static const container_shape container_shapes[SS_N_SIGNALS][SCOPE_LEVEL + 1] = {
     [SS_SIGNAL_TRACES] = {{SS_EXPORT_TRACE_SERVICE_REQUEST_RESOURCE_SPANS, SS_CHECK_EXPORT_TRACE_SERVICE_REQUEST},
@@ -648,10 +651,25 @@ static inline bool scan_child(scan *s, uint32_t node, uint32_t level, const uint
         return scan_container(s, node, level + 1, tag_start, tag_end, body);
     }
     switch (s->table->signal) {
-    case SS_SIGNAL_TRACES: return scan_span(s, node, tag_start, body);
+    case SS_SIGNAL_TRACES: return scan_span(s, node, tag_start, body) || reject_row(s);
     case SS_SIGNAL_METRICS: return scan_metric(s, node, tag_start, tag_end, body);
-    default: return scan_log_record(s, node, tag_start, body);
+    default: return scan_log_record(s, node, tag_start, body) || reject_row(s);
     }
+}
+
+/* A field of a container that holds no row. Under 1000 OTLP before 0.15 had the scopes of a resource, and there the
+ * Collector reads them still: what it could not read costs the request. */
+static bool check_other(scan *s, ss_reader *reader, uint32_t tag, const uint8_t *tag_at, uint32_t level) {
+    const container_shape *shapes = container_shapes[s->table->signal];
+    if (level == RESOURCE_LEVEL && tag >> 3 == OLD_SCOPES) {
+        const bool has_bad_text = s->check.has_bad_text; /* of fields that are OTLP today */
+        bool ok = (tag & 7) == SS_WIRE_BYTES
+                      ? ss_check_message(&s->check, reader, shapes[SCOPE_LEVEL].check, SCOPE_LEVEL)
+                      : ss_check_fault(&s->check, tag_at, SS_FAULT_WIRE_TYPE);
+        s->check.has_bad_text = has_bad_text;
+        return ok;
+    }
+    return ss_check_field(&s->check, reader, tag, tag_at, shapes[level].check, level + 1);
 }
 
 /* Recursion ends at SCOPE_LEVEL. */
@@ -663,7 +681,7 @@ static bool scan_container(scan *s, uint32_t parent, uint32_t level, const uint8
     if (node == SS_NO_INDEX) {
         return false;
     }
-    s->resource_index += level == 1;
+    s->resource_index += level == RESOURCE_LEVEL;
     s->scope_index += level == SCOPE_LEVEL;
     while (body.pos < body.end) {
         const uint8_t *tag_at = body.pos;
@@ -674,7 +692,7 @@ static bool scan_container(scan *s, uint32_t parent, uint32_t level, const uint8
             return false;
         }
         if (tag != child_tag) {
-            ok = ss_check_field(&s->check, &body, tag, tag_at, shape->check, 1);
+            ok = check_other(s, &body, tag, tag_at, level);
         } else {
             const uint8_t *tag_behind = body.pos;
             ok = read_body(s, &body, tag_at, &child) && scan_child(s, node, level, tag_at, tag_behind, child);
@@ -698,7 +716,8 @@ static ss_status scan_request(ss_signal signal, const uint8_t *bytes, size_t len
     scan s = {.table = table,
               .faults = faults,
               .bytes = bytes,
-              .check = {.judges_items = faults != NULL, .checks_texts = checks_texts},
+              .check = {.checks_texts = checks_texts},
+              .depth = (signal == SS_SIGNAL_METRICS ? DATA_LEVEL : SCOPE_LEVEL) + 2,
               .resource_index = SS_NO_INDEX,
               .scope_index = SS_NO_INDEX};
     if (!scan_container(&s, SS_NO_INDEX, 0, bytes, bytes, (ss_reader){bytes, bytes + length})) {

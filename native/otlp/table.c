@@ -3,8 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A table that once held a huge request gives the memory back at the first small one. */
-enum { FIRST_ROWS = 64, RETAINED_ROWS = 16384, RETAINED_ROW_BYTES = 64 };
+enum { FIRST_ROWS = 64, FIRST_NODES = 16 };
 
 enum { REPLACEMENTS_MAX = 1 << 30, GROWTH_MAX = 16, GROWTH_FREE = 64 << 20 };
 
@@ -61,26 +60,66 @@ static void list_columns(ss_table *table, column columns[N_COLUMNS]) {
     memcpy(columns, all, sizeof all);
 }
 
+static size_t row_bytes(const column columns[N_COLUMNS]) {
+    size_t bytes = 0;
+    for (size_t i = 0; i < N_COLUMNS; i++) {
+        bytes += columns[i].entry;
+    }
+    return bytes;
+}
+
 static void free_columns(ss_table *table) {
+    struct ss_table_private *own = table->private_state;
     column columns[N_COLUMNS];
     list_columns(table, columns);
     for (size_t i = 0; i < N_COLUMNS; i++) {
         free(*columns[i].data);
         *columns[i].data = NULL;
     }
-    table->private_state->row_capacity = 0;
+    ss_holding_give(&own->holding, own->row_capacity * row_bytes(columns));
+    own->row_capacity = 0;
+}
+
+/* Make room for more entries of an array, twice as many as it has. Returns the array, or NULL: *status says why, and
+ * the array is as it was. */
+static void *grow(struct ss_table_private *own, void *array, uint32_t *capacity, uint32_t first, size_t entry,
+                  ss_status *status) {
+    uint32_t larger = *capacity ? *capacity * 2 : first;
+    size_t more = (larger - *capacity) * entry;
+    *status = larger > *capacity ? ss_holding_take(&own->holding, more) : SS_ERR_LIMIT;
+    void *grown = *status == SS_OK ? realloc(array, larger * entry) : NULL;
+    if (grown) {
+        *capacity = larger;
+    } else if (*status == SS_OK) {
+        ss_holding_give(&own->holding, more);
+        *status = SS_ERR_NO_MEMORY;
+    }
+    return grown;
+}
+
+static void free_array(struct ss_table_private *own, void *array, uint32_t *capacity, size_t entry) {
+    free(array);
+    ss_holding_give(&own->holding, *capacity * entry);
+    *capacity = 0;
+}
+
+static void free_arrays(ss_table *table) {
+    struct ss_table_private *own = table->private_state;
+    free_columns(table);
+    free_array(own, own->nodes, &own->node_capacity, sizeof *own->nodes);
+    free_array(own, own->edits, &own->edit_capacity, sizeof *own->edits);
+    free_array(own, own->row_edits, &own->row_edits_capacity, sizeof *own->row_edits);
+    own->nodes = NULL;
+    own->edits = NULL;
+    own->row_edits = NULL;
+    ss_holding_free(&own->holding, &own->replacements);
+    ss_holding_free(&own->holding, &own->scratch);
 }
 
 void ss_table_free(ss_table *table) {
     if (table) {
-        free_columns(table);
-        struct ss_table_private *own = table->private_state;
-        free(own->nodes);
-        free(own->edits);
-        free(own->row_edits);
-        ss_buffer_free(&own->replacements);
-        ss_buffer_free(&own->scratch);
-        free(own);
+        free_arrays(table);
+        free(table->private_state);
         free(table);
     }
 }
@@ -93,42 +132,32 @@ ss_status ss_table_grow(ss_table *table) {
     }
     column columns[N_COLUMNS];
     list_columns(table, columns);
-    for (size_t i = 0; i < N_COLUMNS; i++) {
+    size_t more = (capacity - own->row_capacity) * row_bytes(columns);
+    ss_status status = ss_holding_take(&own->holding, more);
+    for (size_t i = 0; i < N_COLUMNS && status == SS_OK; i++) {
         void *data = realloc(*columns[i].data, capacity * columns[i].entry);
         if (!data) {
+            ss_holding_give(&own->holding, more);
             return SS_ERR_NO_MEMORY; /* the smaller columns are still whole */
         }
         *columns[i].data = data;
     }
-    own->row_capacity = capacity;
-    return SS_OK;
+    own->row_capacity = status == SS_OK ? capacity : own->row_capacity;
+    return status;
 }
 
-void ss_table_trim(ss_table *table, size_t n_kept) {
+ss_status ss_table_grow_nodes(ss_table *table) {
     struct ss_table_private *own = table->private_state;
-    if (own->row_capacity > n_kept) {
-        free_columns(table);
-    }
-    if (own->row_edits_capacity > n_kept) {
-        free(own->row_edits);
-        own->row_edits = NULL;
-        own->row_edits_capacity = 0;
-    }
-    if (own->node_capacity > n_kept) {
-        free(own->nodes);
-        own->nodes = NULL;
-        own->node_capacity = 0;
-    }
-    if (own->edit_capacity > n_kept) {
-        free(own->edits);
-        own->edits = NULL;
-        own->edit_capacity = 0;
-    }
-    if (own->replacements.capacity / RETAINED_ROW_BYTES > n_kept) {
-        ss_buffer_free(&own->replacements);
-    }
-    if (own->scratch.capacity / RETAINED_ROW_BYTES > n_kept) {
-        ss_buffer_free(&own->scratch);
+    ss_status status;
+    ss_node *nodes = grow(own, own->nodes, &own->node_capacity, FIRST_NODES, sizeof *nodes, &status);
+    own->nodes = nodes ? nodes : own->nodes;
+    return status;
+}
+
+void ss_table_trim(ss_table *table) {
+    struct ss_table_private *own = table->private_state;
+    if (own->holding.held > SS_HOLDING_KEPT) {
+        free_arrays(table);
     }
     table->n_rows = 0;
     table->n_kept = 0;
@@ -141,7 +170,7 @@ void ss_table_trim(ss_table *table, size_t n_kept) {
 
 void ss_table_begin(ss_table *table, ss_signal signal, const uint8_t *bytes, size_t length) {
     struct ss_table_private *own = table->private_state;
-    ss_table_trim(table, length > RETAINED_ROWS ? length : RETAINED_ROWS);
+    ss_table_trim(table);
     table->signal = signal;
     table->bytes = bytes;
     table->bytes_length = length;
@@ -153,7 +182,7 @@ void ss_table_begin(ss_table *table, ss_signal signal, const uint8_t *bytes, siz
 void *ss_table_scratch(ss_table *table, size_t bytes) {
     ss_buffer *scratch = &table->private_state->scratch;
     scratch->length = 0;
-    return ss_buffer_reserve(scratch, bytes) == SS_OK ? scratch->data : NULL;
+    return ss_holding_reserve(&table->private_state->holding, scratch, bytes) == SS_OK ? scratch->data : NULL;
 }
 
 void ss_table_recount(ss_table *table) {
@@ -194,30 +223,26 @@ void ss_table_node_range(const ss_table *table, uint32_t node, unsigned level_up
     *end = nodes[node].end_offset;
 }
 
-static __attribute__((noinline)) bool grow_edits(struct ss_table_private *own) {
-    uint32_t capacity = own->edit_capacity ? own->edit_capacity * 2 : FIRST_ROWS;
-    ss_edit *edits = realloc(own->edits, capacity * sizeof *edits);
-    if (!edits) {
-        return false;
-    }
-    own->edits = edits;
-    own->edit_capacity = capacity;
-    return true;
+static __attribute__((noinline)) ss_status grow_edits(struct ss_table_private *own) {
+    ss_status status;
+    ss_edit *edits = grow(own, own->edits, &own->edit_capacity, FIRST_ROWS, sizeof *edits, &status);
+    own->edits = edits ? edits : own->edits;
+    return status;
 }
 
 /* Make row_edits show that no row has an edit yet. */
-static __attribute__((noinline)) bool begin_row_edits(const ss_table *table) {
+static __attribute__((noinline)) ss_status begin_row_edits(const ss_table *table) {
     struct ss_table_private *own = table->private_state;
     if (own->row_edits_capacity < table->n_rows) {
-        uint32_t *row_edits = realloc(own->row_edits, own->row_capacity * sizeof *row_edits);
-        if (!row_edits) {
-            return false;
+        ss_status status;
+        free_array(own, own->row_edits, &own->row_edits_capacity, sizeof *own->row_edits);
+        own->row_edits = grow(own, NULL, &own->row_edits_capacity, own->row_capacity, sizeof *own->row_edits, &status);
+        if (status != SS_OK) {
+            return status;
         }
-        own->row_edits = row_edits;
-        own->row_edits_capacity = own->row_capacity;
     }
     memset(own->row_edits, 0xff, table->n_rows * sizeof *own->row_edits);
-    return true;
+    return SS_OK;
 }
 
 /* Edits may bring a request so many bytes at most: what they bring can be of the sender, as a header is that goes into
@@ -233,18 +258,21 @@ static inline size_t replacements_max(const ss_table *table) {
 static inline ss_status add_edit(ss_table *table, uint32_t *first, uint32_t before, uint32_t offset, uint32_t length,
                                  const uint8_t *replacement, size_t replacement_length) {
     struct ss_table_private *own = table->private_state;
-    if (__builtin_expect(own->n_edits == own->edit_capacity, 0) && !grow_edits(own)) {
-        return SS_ERR_NO_MEMORY;
+    ss_status status = SS_OK;
+    if (__builtin_expect(own->n_edits == own->edit_capacity, 0) && (status = grow_edits(own)) != SS_OK) {
+        return status;
     }
     const size_t at = own->replacements.length;
     if (replacement_length) {
         if (replacement_length > replacements_max(table) - at) {
             return SS_ERR_LIMIT;
         }
-        ss_status status = ss_buffer_append(&own->replacements, replacement, replacement_length);
+        status = ss_holding_reserve(&own->holding, &own->replacements, replacement_length);
         if (status != SS_OK) {
             return status;
         }
+        memcpy(own->replacements.data + at, replacement, replacement_length);
+        own->replacements.length += replacement_length;
     }
     uint32_t *link = before == SS_NO_INDEX ? first : &own->edits[before].next;
     while (*link != SS_NO_INDEX && own->edits[*link].offset <= offset) {
@@ -262,11 +290,11 @@ ss_status ss_table_edit(ss_table *table, uint32_t row, uint32_t offset, uint32_t
         (uint64_t)offset + length > (uint64_t)table->row_offset[row] + table->row_length[row]) {
         return SS_ERR_ARGUMENT;
     }
-    if (__builtin_expect(!own->n_row_edits, 0) && !begin_row_edits(table)) {
-        return SS_ERR_NO_MEMORY;
+    ss_status status = SS_OK;
+    if (__builtin_expect(!own->n_row_edits, 0) && (status = begin_row_edits(table)) != SS_OK) {
+        return status;
     }
-    ss_status status =
-        add_edit(table, &own->row_edits[row], SS_NO_INDEX, offset, length, replacement, replacement_length);
+    status = add_edit(table, &own->row_edits[row], SS_NO_INDEX, offset, length, replacement, replacement_length);
     own->n_row_edits += status == SS_OK;
     return status;
 }

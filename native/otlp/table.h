@@ -2,7 +2,7 @@
 #ifndef SS_TABLE_H
 #define SS_TABLE_H
 
-#include "spansieve.h"
+#include "core/account.h"
 
 enum { SS_NO_INDEX = UINT32_MAX, SS_LEVELS_MAX = 5 };
 
@@ -59,6 +59,7 @@ struct ss_table_private {
     uint32_t last_node_edit;
     ss_buffer replacements;
     ss_buffer scratch;
+    ss_holding holding;      /* the arrays above and the columns, and the buffer of the frame that the table is of */
     const uint8_t *metadata; /* of the request, as plan/metadata.h says; borrowed. None after a scan */
     size_t metadata_length;
 };
@@ -66,11 +67,12 @@ struct ss_table_private {
 /* Empty the table for the scan of a message. */
 void ss_table_begin(ss_table *table, ss_signal signal, const uint8_t *bytes, size_t length);
 
-/* Empty the table and free those of its arrays that have more entries than n_kept. */
-void ss_table_trim(ss_table *table, size_t n_kept);
+/* Empty the table, and free its arrays where they have grown beyond what is kept for the next request. */
+void ss_table_trim(ss_table *table);
 
-/* Make room for one more row. */
+/* Make room for one more row, or one more node. SS_ERR_NO_MEMORY, SS_ERR_LIMIT: as ss_runtime_take. */
 ss_status ss_table_grow(ss_table *table);
+ss_status ss_table_grow_nodes(ss_table *table);
 
 /* At least bytes of scratch for one op; its content is undefined. NULL: out of memory. */
 void *ss_table_scratch(ss_table *table, size_t bytes);
@@ -85,6 +87,9 @@ void ss_table_node_range(const ss_table *table, uint32_t node, unsigned level_up
 
 /* Forget verdicts and edits: the table shows its input again. */
 void ss_table_reset(ss_table *table);
+
+/* ss_emit into a buffer that holding counts. */
+ss_status ss_emit_held(ss_table *table, uint32_t first_row, uint32_t end_row, ss_holding *holding, ss_buffer *out);
 
 /* Bytes that ss_emit of the same rows would append. */
 size_t ss_emit_size(ss_table *table, uint32_t first_row, uint32_t end_row);

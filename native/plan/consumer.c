@@ -11,14 +11,14 @@ void ss_consumer_free(ss_consumer *consumer) {
     }
 }
 
-ss_status ss_view_reject(ss_verdict *verdict, ss_signal signal, const ss_error *error) {
+ss_status ss_view_reject(ss_verdict *verdict, ss_signal signal, const ss_error *error, const char *path) {
     static const char *const names[] = {"traces", "metrics", "logs"};
     if (error->code == SS_ERR_NO_MEMORY) {
-        return ss_refuse(verdict, "out of memory", 1000);
+        return ss_refuse(verdict, "data refused due to high memory usage", 1000);
     }
     verdict->code = SS_CODE_INVALID_ARGUMENT;
-    snprintf(verdict->message, sizeof verdict->message, "otlp %s: %s at byte %llu", names[signal], error->reason,
-             (unsigned long long)error->offset);
+    snprintf(verdict->message, sizeof verdict->message, "otlp %s: %s%s%s at byte %llu", names[signal], path,
+             path[0] ? ": " : "", error->reason, (unsigned long long)error->offset);
     return error->code;
 }
 
@@ -26,7 +26,7 @@ ss_status ss_view_scan(ss_signal signal, const uint8_t *bytes, size_t length, ss
                        ss_verdict *verdict) {
     ss_error error;
     if (ss_scan(signal, bytes, length, table, &error) != SS_OK) {
-        return ss_view_reject(verdict, signal, &error);
+        return ss_view_reject(verdict, signal, &error, "");
     }
     *view = (ss_view){.signal = signal, .bytes = bytes, .length = length, .n_items = table->n_rows, .table = table};
     return SS_OK;
@@ -46,8 +46,10 @@ ss_status ss_view_settle(ss_worker *worker, const ss_view *view, ss_view *settle
     const uint8_t *bytes = view->bytes;
     size_t length = view->length;
     if (view->table) {
-        if (ss_emit(view->table, 0, view->table->n_rows, &(*frame)->bytes) != SS_OK) {
-            return ss_refuse(verdict, "out of memory", 1000);
+        ss_status status =
+            ss_emit_held(view->table, 0, view->table->n_rows, ss_frame_holding(*frame), &(*frame)->bytes);
+        if (status != SS_OK) {
+            return ss_view_reject(verdict, view->signal, &(ss_error){status, 0, SS_REASON_MEMORY}, "");
         }
         bytes = (*frame)->bytes.data;
         length = (*frame)->bytes.length;

@@ -43,8 +43,8 @@ static inline ss_status ss_consume(ss_consumer *consumer, ss_worker *worker, con
 ss_status ss_view_scan(ss_signal signal, const uint8_t *bytes, size_t length, ss_table *table, ss_view *view,
                        ss_verdict *verdict);
 
-/* Answer verdict for a message that could not be read. */
-ss_status ss_view_reject(ss_verdict *verdict, ss_signal signal, const ss_error *error);
+/* Answer verdict for a message that could not be read; path: the field with the fault, or "". */
+ss_status ss_view_reject(ss_verdict *verdict, ss_signal signal, const ss_error *error, const char *path);
 
 /* Make settled the same request with an untouched table: view itself, or rewritten into *frame, which the caller gives
  * back with ss_view_release, also after a failure. */

@@ -42,7 +42,7 @@ typedef struct ss_outcome {
     ss_transport transport;
     uint64_t n_items;                              /* that came */
     uint64_t n_valid;                              /* that were passed on */
-    uint64_t rejected[SS_N_IDS];                   /* that were not */
+    uint64_t rejected[SS_N_FAULTS];                /* that were not */
     uint64_t n_repaired;                           /* texts */
     char message[sizeof((ss_verdict){0}.message)]; /* about those; "" where there are none */
 } ss_outcome;

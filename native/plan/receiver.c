@@ -71,15 +71,15 @@ static ss_frame *take_frame(reading *r, ss_worker *worker) {
 }
 
 /* Turn a JSON payload into protobuf bytes in frame; other payloads stay where they are. */
-static ss_status decode(reading *r, ss_frame *frame, ss_error *error) {
+static ss_status decode(reading *r, ss_frame *frame, char path[SS_PATH_SIZE], ss_error *error) {
     const ss_request *request = r->request;
     r->bytes = request->bytes;
     r->length = request->length;
     if (request->payload == SS_PAYLOAD_PROTOBUF) {
         return SS_OK;
     }
-    ss_status status =
-        ss_json_to_otlp_items(request->signal, request->bytes, request->length, &frame->bytes, &r->n_repaired, error);
+    ss_status status = ss_json_to_otlp_items(request->signal, request->bytes, request->length, ss_frame_holding(frame),
+                                             &frame->bytes, &r->n_repaired, path, error);
     r->bytes = frame->bytes.data;
     r->length = frame->bytes.length;
     return status;
@@ -94,24 +94,29 @@ static ss_status scan(reading *r, ss_frame *frame, bool checks_texts, ss_error *
 static ss_status read_request(reading *r, ss_worker *worker, bool repairs_texts, ss_verdict *verdict) {
     ss_error error = {.code = SS_ERR_NO_MEMORY};
     ss_frame *frame = take_frame(r, worker);
-    ss_status status = frame ? decode(r, frame, &error) : SS_ERR_NO_MEMORY;
+    char path[SS_PATH_SIZE] = "";
+    ss_status status = frame ? decode(r, frame, path, &error) : SS_ERR_NO_MEMORY;
     /* The texts of JSON have been looked at. */
     bool checks_texts = repairs_texts && r->request->payload == SS_PAYLOAD_PROTOBUF;
     if (status == SS_OK) {
         status = scan(r, frame, checks_texts, &error);
+        if (status == SS_ERR_MALFORMED || status == SS_ERR_LIMIT) {
+            ss_path_write(r->request->signal, r->bytes, r->length, error.offset, path, sizeof path);
+        }
     }
     if (status == SS_OK && r->faults.has_bad_text) {
         frame = take_frame(r, worker);
-        status = frame ? ss_repair_texts(r->request->signal, r->bytes, r->length, &frame->bytes, &r->n_repaired)
+        status = frame ? ss_repair_texts(r->request->signal, r->bytes, r->length, ss_frame_holding(frame),
+                                         &frame->bytes, &r->n_repaired)
                        : SS_ERR_NO_MEMORY;
-        error = (ss_error){.code = status, .reason = "texts that are not UTF-8 cannot be repaired"};
+        error = (ss_error){.code = status, .reason = SS_REASON_MEMORY};
         if (status == SS_OK) {
             r->bytes = frame->bytes.data;
             r->length = frame->bytes.length;
             status = scan(r, frame, false, &error);
         }
     }
-    return status == SS_OK ? SS_OK : ss_view_reject(verdict, r->request->signal, &error);
+    return status == SS_OK ? SS_OK : ss_view_reject(verdict, r->request->signal, &error, path);
 }
 
 static void remember_fault(ss_receiver *receiver, const char *message) {
@@ -122,8 +127,8 @@ static void remember_fault(ss_receiver *receiver, const char *message) {
 
 static void count_faults(const ss_outcome *outcome) {
     ss_receiver_stats *stats = &outcome->receiver->stats;
-    for (unsigned id = 0; id < SS_N_IDS; id++) {
-        add(&stats->rejected[outcome->signal][outcome->transport][id], outcome->rejected[id]);
+    for (unsigned fault = 0; fault < SS_N_FAULTS; fault++) {
+        add(&stats->rejected[outcome->signal][outcome->transport][fault], outcome->rejected[fault]);
     }
     add(&stats->refused[outcome->signal][outcome->transport], outcome->n_items - outcome->n_valid);
     add(&stats->repaired_texts[outcome->signal][outcome->transport], outcome->n_repaired);
@@ -177,8 +182,8 @@ static void fill_outcome(ss_receiver *receiver, const reading *r, ss_outcome *ou
     outcome->n_items = r->table->n_rows;
     outcome->n_valid = r->table->n_rows - r->faults.n_items; /* the table has been handed on, and marked */
     outcome->n_repaired = r->n_repaired;
-    for (unsigned id = 0; id < SS_N_IDS; id++) {
-        outcome->rejected[id] = r->faults.by_id[id];
+    for (unsigned fault = 0; fault < SS_N_FAULTS; fault++) {
+        outcome->rejected[fault] = r->faults.by_fault[fault];
     }
 }
 

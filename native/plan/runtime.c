@@ -5,12 +5,16 @@
 #include <time.h>
 
 /* What grew for one giant request is not kept. */
-enum { FRAME_ROWS_MAX = 1 << 16, POOLED_BYTES_MAX = 8 << 20, FRAME_BYTES_MAX = 1 << 20, GRACE_POLL_NS = 50000 };
+enum { POOLED_BYTES_MAX = 8 << 20, FRAME_BYTES_MAX = 1 << 20, GRACE_POLL_NS = 50000 };
+
+/* glibc keeps up to 64 MiB that a giant request has freed, unless it is asked for them. */
+enum { RELEASED_FROM_BYTES = 16 << 20 };
 
 ss_runtime *ss_runtime_new(void) {
     ss_runtime *runtime = calloc(1, sizeof *runtime);
     if (runtime) {
         runtime->n_holders = 1;
+        runtime->limit_bytes = UINT64_MAX;
         pthread_mutex_init(&runtime->workers_lock, NULL);
         pthread_mutex_init(&runtime->pool_lock, NULL);
     }
@@ -41,7 +45,51 @@ uint64_t ss_runtime_in_flight_bytes(const ss_runtime *runtime) {
     return __atomic_load_n(&runtime->in_flight_bytes, __ATOMIC_RELAXED);
 }
 
+ss_status ss_runtime_take(ss_runtime *runtime, uint64_t bytes, uint64_t held) {
+    uint64_t limit = __atomic_load_n(&runtime->limit_bytes, __ATOMIC_RELAXED);
+    ss_runtime_account(runtime, (int64_t)bytes); /* before the look, since others take at the same time */
+    if (ss_runtime_usage(runtime) < limit) {
+        return SS_OK;
+    }
+    ss_runtime_account(runtime, -(int64_t)bytes);
+    return __atomic_load_n(&runtime->rss_least, __ATOMIC_RELAXED) + held >= limit ? SS_ERR_LIMIT : SS_ERR_NO_MEMORY;
+}
+
+/* With the lock: the lowest limit counts. */
+static void set_limit(ss_runtime *runtime) {
+    uint64_t lowest = UINT64_MAX;
+    for (const ss_memory_limit *limit = runtime->limits; limit; limit = limit->next) {
+        lowest = limit->bytes < lowest ? limit->bytes : lowest;
+    }
+    __atomic_store_n(&runtime->limit_bytes, lowest, __ATOMIC_RELAXED);
+}
+
+void ss_runtime_add_limit(ss_runtime *runtime, ss_memory_limit *limit) {
+    ss_runtime_hold(runtime);
+    pthread_mutex_lock(&runtime->pool_lock);
+    limit->next = runtime->limits;
+    runtime->limits = limit;
+    set_limit(runtime);
+    pthread_mutex_unlock(&runtime->pool_lock);
+}
+
+void ss_runtime_remove_limit(ss_runtime *runtime, ss_memory_limit *limit) {
+    pthread_mutex_lock(&runtime->pool_lock);
+    ss_memory_limit **link = &runtime->limits;
+    while (*link != limit) {
+        link = &(*link)->next;
+    }
+    *link = limit->next;
+    set_limit(runtime);
+    pthread_mutex_unlock(&runtime->pool_lock);
+    ss_runtime_free(runtime);
+}
+
 void ss_runtime_set_rss(ss_runtime *runtime, uint64_t rss_bytes) {
+    uint64_t least = __atomic_load_n(&runtime->rss_least, __ATOMIC_RELAXED);
+    if (!least || rss_bytes < least) {
+        __atomic_store_n(&runtime->rss_least, rss_bytes, __ATOMIC_RELAXED);
+    }
     __atomic_store_n(&runtime->rss_in_flight, ss_runtime_in_flight_bytes(runtime), __ATOMIC_RELAXED);
     __atomic_store_n(&runtime->rss_bytes, rss_bytes, __ATOMIC_RELAXED);
 }
@@ -123,8 +171,8 @@ void ss_worker_free(ss_worker *worker) {
     *link = worker->next;
     pthread_mutex_unlock(&worker->runtime->workers_lock);
     for (uint32_t i = 0; i < SS_FRAMES_MAX; i++) {
-        ss_table_free(worker->frames[i].table);
         ss_buffer_free(&worker->frames[i].bytes);
+        ss_table_free(worker->frames[i].table);
     }
     ss_runtime_free(worker->runtime);
     free(worker);
@@ -138,14 +186,20 @@ ss_frame *ss_worker_push_frame(ss_worker *worker) {
     if (!frame->table && !(frame->table = ss_table_new())) {
         return NULL;
     }
-    if (frame->bytes.capacity > FRAME_BYTES_MAX) {
-        ss_buffer_free(&frame->bytes);
-    }
+    frame->table->private_state->holding.runtime = worker->runtime;
     frame->bytes.length = 0;
     worker->depth++;
     return frame;
 }
 
 void ss_worker_pop_frame(ss_worker *worker) {
-    ss_table_trim(worker->frames[--worker->depth].table, FRAME_ROWS_MAX);
+    ss_frame *frame = &worker->frames[--worker->depth];
+    const size_t held = ss_frame_holding(frame)->held;
+    if (frame->bytes.capacity > FRAME_BYTES_MAX) {
+        ss_holding_free(ss_frame_holding(frame), &frame->bytes);
+    }
+    ss_table_trim(frame->table);
+    if (held > RELEASED_FROM_BYTES) { /* what it takes is little beside such a request */
+        ss_runtime_release_memory(worker->runtime);
+    }
 }

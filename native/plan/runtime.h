@@ -4,7 +4,7 @@
 
 #include <pthread.h>
 
-#include "core/account.h"
+#include "otlp/table.h"
 #include "spansieve.h"
 
 enum { SS_FRAMES_MAX = 16, SS_POOL_MAX = 4 };
@@ -12,8 +12,13 @@ enum { SS_FRAMES_MAX = 16, SS_POOL_MAX = 4 };
 /* Space for one rewrite of a request: nested pipelines each use one. */
 typedef struct ss_frame {
     ss_table *table;
-    ss_buffer bytes;
+    ss_buffer bytes; /* grows by ss_frame_holding only */
 } ss_frame;
+
+/* What counts the memory of the frame. */
+static inline ss_holding *ss_frame_holding(const ss_frame *frame) {
+    return &frame->table->private_state->holding;
+}
 
 struct ss_worker {
     ss_runtime *runtime;
@@ -28,9 +33,12 @@ struct ss_runtime {
     uint64_t in_flight_bytes;     /* atomic */
     uint64_t rss_bytes;           /* the last sample; atomic */
     uint64_t rss_in_flight;       /* in_flight_bytes at that sample; atomic */
+    uint64_t rss_least;           /* of all samples; atomic */
+    uint64_t limit_bytes;         /* the lowest of limits; UINT64_MAX: there is none; atomic */
     pthread_mutex_t workers_lock; /* held through a grace period, so never taken inside a request */
     ss_worker *workers;
-    pthread_mutex_t pool_lock;
+    pthread_mutex_t pool_lock; /* guards what follows */
+    ss_memory_limit *limits;
     ss_buffer pool[SS_POOL_MAX]; /* emptied batch buffers, to be filled again */
     uint32_t n_pool;
 };

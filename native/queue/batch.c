@@ -373,7 +373,7 @@ static ss_status gather_slices(splitting *s, ss_frame *frame, const ss_view *vie
         if (n_items) {
             ss_view slice;
             frame->bytes.length = 0;
-            ss_status status = ss_emit(table, first, end, &frame->bytes);
+            ss_status status = ss_emit_held(table, first, end, ss_frame_holding(frame), &frame->bytes);
             if (status == SS_OK) {
                 status =
                     ss_view_scan(view->signal, frame->bytes.data, frame->bytes.length, frame->table, &slice, &ignored);

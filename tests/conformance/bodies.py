@@ -90,7 +90,7 @@ def varint(value: int) -> bytes:
     return bytes([*out, value])
 
 
-def unknown_field(length: int, number: int = 1000) -> bytes:
+def unknown_field(length: int, number: int = 1500) -> bytes:
     """Return a field that no OTLP message has, with a value of length bytes."""
     return varint(number << 3 | 2) + varint(length) + b"u" * length
 

@@ -120,8 +120,8 @@ BAD_SPANS = {
     "span id of 1": (otlp.span(span_id=b"s"), "spanId: expected 8 bytes, got 1"),
     "span id of 16": (otlp.span(span_id=b"s" * 16), "spanId: expected 8 bytes, got 16"),
     "parent id of 7": (otlp.span(parent_span_id=b"p" * 7), "parentSpanId: expected 8 bytes, got 7"),
-    "linked trace": (_linked(trace_id=b"t" * 8), "links.traceId: expected 16 bytes, got 8"),
-    "linked span": (_linked(span_id=b"t" * 9), "links.spanId: expected 8 bytes, got 9"),
+    "linked trace": (_linked(trace_id=b"t" * 8), "links[0].traceId: expected 16 bytes, got 8"),
+    "linked span": (_linked(span_id=b"t" * 9), "links[0].spanId: expected 8 bytes, got 9"),
 }
 
 
@@ -167,7 +167,7 @@ def test_data_point_with_a_bad_id_in_an_exemplar_is_rejected_alone(send: Send, c
     answer = send(collector, Signal.METRICS, otlp.sums("m", good, bad, good).SerializeToString())
     message = (
         "1 of 3 data points rejected: resourceMetrics[0].scopeMetrics[0].metrics[0].sum.dataPoints[1]"
-        ".exemplars.traceId: expected 16 bytes, got 1"
+        ".exemplars[1].traceId: expected 16 bytes, got 1"
     )
     assert Answer(0, 1, message) == answer
     assert [good, good] == _taken(collector, Signal.METRICS)
@@ -273,6 +273,42 @@ def test_json_that_is_none_costs_the_request(collector: Collector) -> None:
     body = _json_traces({"name": "a"}, {"traceId": "x"})[:-1]
     assert INVALID_ARGUMENT == _send_json(collector, Signal.TRACES, body).code
     assert [] == _taken(collector)
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"kind": {}}, "kind: expected a number at byte "),
+        ({"name": 5}, "name: expected a string at byte "),
+        ({"events": [{}, {"timeUnixNano": "x"}]}, "events[1].timeUnixNano: expected a number at byte "),
+        ({"attributes": {"a": 1}}, "attributes: expected an array at byte "),
+        ({"attributes": [{"value": {"arrayValue": {"values": [{}, 1]}}}]},
+         "attributes[0].value.arrayValue.values[1]: expected an object at byte "),
+    ],
+)  # fmt: skip
+def test_json_of_another_type_is_told_with_its_path(
+    fields: dict[str, Any], problem: str, collector: Collector
+) -> None:
+    """Where in the request the field stands, what was expected, and at which byte."""
+    answer = _send_json(collector, Signal.TRACES, _json_traces({}, {}, fields))
+    assert INVALID_ARGUMENT == answer.code
+    assert answer.message.startswith(f"otlp traces: resourceSpans[0].scopeSpans[0].spans[2].{problem}")
+
+
+def test_json_span_that_is_nested_too_deeply_is_rejected_alone(collector: Collector) -> None:
+    """Sixty maps in one another are more messages than protobuf's parsers take; the others are taken."""
+    value: dict[str, Any] = {}
+    for _ in range(60):
+        value = {"kvlistValue": {"values": [{"key": "k", "value": value}]}}
+    attributes = [{"key": "k", "value": value}]
+    answer = _send_json(
+        collector, Signal.TRACES, _json_traces({"name": "a"}, {"attributes": attributes}, {"name": "b"})
+    )
+    assert (0, 1) == (answer.code, answer.rejected)
+    place = "resourceSpans[0].scopeSpans[0].spans[1].attributes[0].value.kvlistValue."
+    assert answer.message.startswith(f"1 of 3 spans rejected: {place}")
+    assert answer.message.endswith("...: expected at most 100 messages in one another")
+    assert ["a", "b"] == _names(collector)
 
 
 def test_json_ids_are_read_in_either_case_and_numbers_exactly(collector: Collector) -> None:
@@ -443,7 +479,8 @@ def test_rejected_items_are_counted_by_reason_and_as_refused(transport: str) -> 
         }
     assert 1 == metrics["otelcol_receiver_accepted_spans", "grpc", ""]
     assert 3 == metrics["otelcol_receiver_refused_spans", "grpc", ""]
-    assert {"trace_id": 2, "span_id": 0, "parent_span_id": 1} == reasons
+    expected = {"trace_id": 2, "span_id": 0, "parent_span_id": 1, "wire_type": 0, "nesting": 0}
+    assert expected == reasons
 
 
 def test_faults_are_logged_once_a_period(transport: str, caplog: pytest.LogCaptureFixture) -> None:

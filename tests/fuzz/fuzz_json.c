@@ -19,10 +19,11 @@ static void judge(ss_signal signal, const uint8_t *text, size_t size, const ss_b
     ss_error error = {0};
     ss_faults faults;
     uint64_t n_texts;
+    char path[SS_PATH_SIZE];
     ss_table *table = ss_table_new();
     require(table != NULL);
-    if (ss_json_to_otlp_items(signal, text, size, &wire, &n_texts, &error) != SS_OK) {
-        require(error.reason && error.offset <= size && !wire.length && !strict);
+    if (ss_json_to_otlp_items(signal, text, size, NULL, &wire, &n_texts, path, &error) != SS_OK) {
+        require(error.reason && error.offset <= size && !wire.length && !strict && strlen(path) < sizeof path);
     } else if (ss_scan_items(signal, wire.data, wire.length, true, table, &faults, &error) != SS_OK) {
         require(error.code == SS_ERR_LIMIT); /* more items or containers than a table takes */
     } else {

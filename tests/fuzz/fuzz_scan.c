@@ -1,5 +1,5 @@
 /* Any bytes as a request: scanned in bounds, and what is emitted of them scans again to the rows that were kept. Items
- * with a bad id are left out alone, and texts that are not UTF-8 are repaired. */
+ * with a fault are left out alone, and texts that are not UTF-8 are repaired. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -69,7 +69,7 @@ static uint32_t emit_and_scan(ss_table *table, uint32_t first, uint32_t end, ss_
     return rows;
 }
 
-/* What a receiver does: the rows without a bad id are valid, and after the repair all texts are. */
+/* What a receiver does: the rows without a fault are valid, and after the repair all texts are. */
 static void judge(ss_signal signal, const uint8_t *bytes, size_t size, ss_table *table, ss_table *again) {
     ss_error error;
     ss_faults faults;
@@ -82,7 +82,11 @@ static void judge(ss_signal signal, const uint8_t *bytes, size_t size, ss_table 
         return;
     }
     require(is_valid == !faults.n_items && (!is_valid || table->n_rows == n_rows));
-    require(faults.n_items == faults.by_id[SS_ID_TRACE] + faults.by_id[SS_ID_SPAN] + faults.by_id[SS_ID_PARENT_SPAN]);
+    uint32_t n_faults = 0;
+    for (int fault = 0; fault < SS_N_FAULTS; fault++) {
+        n_faults += faults.by_fault[fault];
+    }
+    require(faults.n_items == n_faults);
     require(table->n_kept == table->n_rows - faults.n_items);
     ss_faults_describe(&faults, table, size % 2 ? SS_PAYLOAD_JSON : SS_PAYLOAD_PROTOBUF, text, sizeof text);
     require((strnlen(text, sizeof text) < sizeof text) && !faults.n_items == !text[0]);
@@ -90,8 +94,8 @@ static void judge(ss_signal signal, const uint8_t *bytes, size_t size, ss_table 
 
     ss_faults after;
     ss_buffer repaired = {0};
-    require(ss_repair_texts(signal, bytes, size, &repaired, &n_texts) == SS_OK);
-    require(faults.has_bad_text == (n_texts > 0));
+    require(ss_repair_texts(signal, bytes, size, NULL, &repaired, &n_texts) == SS_OK);
+    require(faults.has_bad_text ? n_texts > 0 : n_texts == 0 || faults.n_items); /* behind a fault no text is seen */
     require(ss_scan_items(signal, repaired.data, repaired.length, true, again, &after, &error) == SS_OK);
     require(!after.has_bad_text && after.n_items == faults.n_items && again->n_rows == table->n_rows);
     ss_buffer_free(&repaired);

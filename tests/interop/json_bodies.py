@@ -128,6 +128,15 @@ def traces() -> Iterator[tuple[str, str]]:
         yield f"status code {text}", with_ids(f'"status":{{"code":{text},"message":"m"}}')
     yield "status null", with_ids('"status":null')
     yield "a key twice", with_ids('"name":"a","name":"b"')
+    for key, value in (
+        ("name", '"a"'),
+        ("traceState", '"a=b"'),
+        ("parentSpanId", f'"{SPAN_ID}"'),
+        ("status", '{"code":2}'),
+        ("events", '[{"name":"a"}]'),
+        ("attributes", '[{"key":"k","value":{"stringValue":"a","stringValue":null}}]'),
+    ):
+        yield f"{key} and {key} null", with_ids(f'"{key}":{value},"{key}":null')
     yield "lists twice", with_ids('"events":[{"name":"a"}],"events":[{"name":"b"}]')
     yield "events", with_ids('"events":[{"timeUnixNano":"5","name":"e","attributes":[{"key":"k"}]},{}]')
     yield "events null", with_ids('"events":null,"links":null,"attributes":null')

@@ -179,7 +179,7 @@ def _walk(descriptor: Any, body: bytes, found: set[str]) -> None:
         field = descriptor.fields_by_number.get(number)
         if number == 1000 and descriptor.name in ("ResourceSpans", "ResourceMetrics", "ResourceLogs"):
             found.add("scopes of old")
-        if field is not None and wire_type not in _wire_types(field):
+        if field is not None and wire_type not in wire_types(field):
             found.add("wire type")
         if field is not None and field.name.endswith("_strindex"):
             found.add("dictionary")
@@ -206,7 +206,8 @@ def _walk(descriptor: Any, body: bytes, found: set[str]) -> None:
                 found.add("no UTF-8")
 
 
-def _wire_types(field: Any) -> set[int]:
+def wire_types(field: Any) -> set[int]:
+    """Return those that values of the field can have."""
     fixed64 = {field.TYPE_FIXED64, field.TYPE_SFIXED64, field.TYPE_DOUBLE}
     fixed32 = {field.TYPE_FIXED32, field.TYPE_SFIXED32, field.TYPE_FLOAT}
     if field.type in (field.TYPE_STRING, field.TYPE_BYTES, field.TYPE_MESSAGE):

@@ -17,6 +17,7 @@ from tests.conformance.bodies import GRPC_PATHS, HTTP_PATHS
 from tests.conformance.peers import call_headers, grpc_frame, http_request
 from tests.interop import differences, mutations
 from tests.interop.taps import JSON, PROTOBUF, Outcome, Tap, grpc_outcome, http_outcome
+from tests.support.door import Door
 
 CASES = int(os.environ.get("SPANSIEVE_INTEROP_FUZZ", "1000"))
 SEED = int(os.environ.get("SPANSIEVE_INTEROP_SEED", "1"))
@@ -52,6 +53,19 @@ def test_random_protobuf_is_taken_alike(protocol: str, taps: dict[str, Tap]) -> 
             headers, frame = call_headers(GRPC_PATHS[signal]), grpc_frame(body)
             outcomes = {side: grpc_outcome(tap, headers, frame) for side, tap in taps.items()}
         _check(f"{protocol}: {signal.value}: random", body, outcomes)
+
+
+@pytest.mark.timeout(CASES)
+def test_what_goes_on_of_random_protobuf_is_taken_by_the_collector(taps: dict[str, Tap]) -> None:
+    """Nothing that we take makes it refuse what we send: the oddities of differences.md included."""
+    rng = random.Random(SEED)
+    door = Door()
+    for _ in range(CASES):
+        signal = rng.choice([*Signal])
+        verdict, passed = door.send(signal, mutations.protobuf(rng, signal))
+        for body in passed:
+            outcome = http_outcome(taps["collector"], http_request(HTTP_PATHS[signal], body, [PROTOBUF]))
+            assert not _fails(outcome), (verdict, body, outcome)
 
 
 @pytest.mark.timeout(CASES)

@@ -374,13 +374,10 @@ static void test_odd_encodings_of_priority(void) {
         make((ss_sampler_config){.signal = SS_SIGNAL_TRACES, .mode = SS_SAMPLER_HASH_SEED, .sampling_percentage = 100});
     static const uint8_t padded[] = "\x0a\x91\x00sampling.priority\x12\x02\x18\x00";
     static const uint8_t unknown_behind[] = "\x0a\x11sampling.priority\x12\x05\x18\x00\xf8\x07\x05";
-    static const uint8_t other_wire_type_behind[] = "\x0a\x11sampling.priority\x12\x04\x18\x00\x20\x05";
     static const struct {
         const uint8_t *bytes;
         size_t length;
-    } attributes[] = {{padded, sizeof padded - 1},
-                      {unknown_behind, sizeof unknown_behind - 1},
-                      {other_wire_type_behind, sizeof other_wire_type_behind - 1}};
+    } attributes[] = {{padded, sizeof padded - 1}, {unknown_behind, sizeof unknown_behind - 1}};
     for (size_t i = 0; i < sizeof attributes / sizeof attributes[0]; i++) {
         record r;
         begin(&r, SS_SIGNAL_TRACES, "ffffffffffffffffffffffffffffffff");

@@ -20,10 +20,12 @@ from hypothesis import strategies as st
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from collector.errors import LimitExceeded, MalformedInput
 from collector.ids import Signal
 from collector.native.json import json_to_otlp, otlp_to_json
+from tests.support import otlp
 
 REQUESTS: dict[Signal, type[Message]] = {
     Signal.TRACES: ExportTraceServiceRequest,
@@ -228,10 +230,55 @@ class TestErrors:
         with pytest.raises(MalformedInput, match="otlp traces: malformed field at byte 0"):
             otlp_to_json(Signal.TRACES, b"\x0a\x05\x0a")
 
-    def test_deep_nesting_is_a_limit(self) -> None:
-        """Depth is bounded in what is skipped, too."""
-        with pytest.raises(LimitExceeded, match="nested too deeply"):
-            json_to_otlp(Signal.LOGS, b'{"x":' + b"[" * 1000)
+    @pytest.mark.parametrize("n_arrays", [10, 60])
+    def test_deep_nesting_is_a_limit(self, n_arrays: int) -> None:
+        """A hundred messages in one another, of which an array is two."""
+        value = '{"arrayValue":{"values":[' * n_arrays + "{}" + "]}}" * n_arrays
+        text = f'{{"resourceLogs":[{{"scopeLogs":[{{"logRecords":[{{"body":{value}}}]}}]}}]}}'.encode()
+        if n_arrays == 10:
+            assert json_to_otlp(Signal.LOGS, text)
+        else:
+            with pytest.raises(LimitExceeded, match="messages are nested too deeply"):
+                json_to_otlp(Signal.LOGS, text)
+
+    @pytest.mark.parametrize("depth", [1, 7, 8, 9, 64, 100_000])
+    def test_what_is_skipped_may_be_as_deep_as_it_likes(self, depth: int) -> None:
+        """It goes nowhere, and no stack is needed for it; its grammar is looked at all the same."""
+        deep = b'{"a":1,"b":[' * depth + b"]}" * depth
+        assert b"" == json_to_otlp(Signal.LOGS, b'{"x":' + deep + b"}")
+        mixed = deep.replace(b"]}", b"}]", 1)
+        with pytest.raises(MalformedInput, match="expected a value|expected ',' or '.'"):
+            json_to_otlp(Signal.LOGS, b'{"x":' + mixed + b"}")
+        with pytest.raises(MalformedInput, match="body ends early"):
+            json_to_otlp(Signal.LOGS, b'{"x":' + deep[:-1])
+
+    def test_byte_order_mark_is_no_part_of_the_text(self) -> None:
+        """RFC 8259 lets a reader ignore one; only at the beginning."""
+        assert b"" == json_to_otlp(Signal.LOGS, "\ufeff {}".encode())
+        for text in ("\ufeff\ufeff{}", "{}\ufeff", "{\ufeff}"):
+            with pytest.raises(MalformedInput):
+                json_to_otlp(Signal.LOGS, text.encode())
+
+    @pytest.mark.parametrize(
+        ("first", "expected"),
+        [
+            ('"name":"a"', {"name": ""}),
+            ('"traceId":"4bf92f3577b34da6a3ce929d0e0e4736"', {"trace_id": b""}),
+            ('"kind":2', {"kind": 0}),
+            ('"startTimeUnixNano":"5"', {"start_time_unix_nano": 0}),
+            ('"flags":5', {"flags": 0}),
+            ('"status":{"code":2}', {"status": Status(code=Status.STATUS_CODE_ERROR)}),
+            ('"events":[{}]', {"events": [Span.Event()]}),
+        ],
+    )
+    def test_null_behind_a_value_of_its_key_takes_a_scalar_back(
+        self, first: str, expected: dict[str, Any]
+    ) -> None:
+        """The last of two counts, and null is no value; arrays and messages of one key are put together."""
+        key = first.partition(":")[0]
+        text = f'{{"resourceSpans":[{{"scopeSpans":[{{"spans":[{{{first},{key}:null}}]}}]}}]}}'
+        (span,) = otlp.items(otlp.decode(Signal.TRACES, json_to_otlp(Signal.TRACES, text.encode())))
+        assert Span(**expected) == span
 
     def test_empty_request_is_empty(self) -> None:
         """An empty object is an empty request, and the reverse."""
