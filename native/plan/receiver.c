@@ -237,7 +237,7 @@ static ss_promise *accept_routed(ss_receiver *receiver, ss_consumer *consumer, s
         status = reject_request(receiver, &r, verdict);
     }
     if (status != SS_OK) {
-        add(&receiver->stats.malformed[request->signal][request->transport], 1);
+        add(&receiver->stats.malformed[request->signal][request->transport], verdict->code == SS_CODE_INVALID_ARGUMENT);
     } else if (r.table->n_kept) { /* an empty request is a success that goes nowhere */
         promise = pass_on(receiver, consumer, worker, &r, verdict);
     }
@@ -256,7 +256,9 @@ void ss_receiver_accept(void *context, ss_worker *worker, const ss_request *requ
     add(&receiver->stats.bytes[request->signal][request->transport], request->length);
     ss_promise *promise = NULL;
     if (consumer) {
+        worker->is_taking = true;
         promise = accept_routed(receiver, consumer, worker, request, verdict);
+        worker->is_taking = false;
     } else {
         ss_reject(verdict, SS_ERR_UNSUPPORTED, SS_CODE_UNIMPLEMENTED, "no pipeline takes this signal");
     }

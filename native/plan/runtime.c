@@ -186,7 +186,7 @@ ss_frame *ss_worker_push_frame(ss_worker *worker) {
     if (!frame->table && !(frame->table = ss_table_new())) {
         return NULL;
     }
-    frame->table->private_state->holding.runtime = worker->runtime;
+    ss_frame_holding(frame)->runtime = worker->is_taking ? worker->runtime : NULL;
     frame->bytes.length = 0;
     worker->depth++;
     return frame;

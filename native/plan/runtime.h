@@ -25,6 +25,8 @@ struct ss_worker {
     ss_worker *next; /* in the runtime's list */
     uint64_t epoch;  /* odd while inside a request; atomic */
     uint32_t depth;  /* frames in use */
+    bool is_taking;  /* what can still be refused: its memory is counted, and ends at the limit; of what has been
+                        acknowledged it must not, or what is to make room could not go on */
     ss_frame frames[SS_FRAMES_MAX];
 };
 

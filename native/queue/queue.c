@@ -189,6 +189,11 @@ static void free_entry(queue *self, entry *gone) {
     free(gone);
 }
 
+/* Of a small request most is what goes around its bytes. */
+static int64_t memory_of(const entry *held) {
+    return (int64_t)(sizeof *held + held->bytes.capacity);
+}
+
 static void reserve(queue *self, const entry *added) {
     self->n_filling++;
     self->n_waiting += !added->takes_room;
@@ -256,7 +261,7 @@ static void give_bell(queue *self, const entry *gone) {
 /* ---------------------------------------------------------------- cancellation */
 
 static void discard(queue *self, entry *gone) {
-    ss_runtime_account(self->runtime, -(int64_t)gone->bytes.length);
+    ss_runtime_account(self->runtime, -memory_of(gone));
     free_entry(self, gone);
 }
 
@@ -341,7 +346,7 @@ static ss_status queue_consume(ss_consumer *consumer, ss_worker *worker, const s
     pthread_mutex_lock(&self->lock);
     self->n_filling--;
     if (status == SS_OK) {
-        ss_runtime_account(self->runtime, (int64_t)added->bytes.length);
+        ss_runtime_account(self->runtime, memory_of(added));
         line_append(self, added);
         pthread_cond_signal(&self->filled);
     } else {

@@ -265,6 +265,17 @@ static void test_repaired_texts_are_memory(void) {
     ss_buffer_free(&request);
 }
 
+/* What a batch or another thread brings has been acknowledged: it goes on, or nothing would ever make room. */
+static void test_what_has_been_taken_ends_at_no_limit(void) {
+    scene s;
+    open_scene(&s, SS_SIGNAL_TRACES, new_insertion(), LIMIT);
+    ss_buffer request = make_items(2000000, empty_item, sizeof empty_item);
+    ss_verdict verdict;
+    CHECK_EQUAL(SS_OK, ss_consumer_push(s.pipeline, s.worker, request.data, request.length, &verdict));
+    close_scene(&s);
+    ss_buffer_free(&request);
+}
+
 /* The lowest of the limits counts, and one that is gone does not. */
 static void test_limits_come_and_go(void) {
     ss_runtime *runtime = ss_runtime_new();
@@ -291,6 +302,7 @@ int main(void) {
     test_edits_are_memory();
     test_scratch_is_memory();
     test_repaired_texts_are_memory();
+    test_what_has_been_taken_ends_at_no_limit();
     test_limits_come_and_go();
     return check_finish();
 }

@@ -162,7 +162,7 @@ static void test_bad_input_is_refused(void) {
         {" ", 1, "body ends early, before an object"},
         {"null", 0, "expected an object"},
         {"[]", 0, "expected an object"},
-        {"\xef\xbb\xbf{}", 0, "expected an object"},
+        {"\xef\xbb\xbf\xef\xbb\xbf{}", 3, "expected an object"},
         {"{}{}", 2, "unexpected text behind the request"},
         {"{} \n x", 5, "unexpected text behind the request"},
         {"{", 1, "body ends early, before a string"},
@@ -298,30 +298,26 @@ static void test_every_truncation_is_refused(void) {
 static void test_deep_nesting_is_refused(void) {
     static const char begin[] = "{\"resourceSpans\":[{\"scopeSpans\":[{\"spans\":[{\"attributes\":[{\"value\":";
     static const char level[] = "{\"arrayValue\":{\"values\":[";
-    for (int is_unknown = 0; is_unknown < 2; is_unknown++) {
-        char json[100000];
-        size_t length = (size_t)snprintf(json, sizeof json, "%s", is_unknown ? "{\"x\":" : begin);
-        for (int i = 0; i < 1000; i++) {
-            length += (size_t)snprintf(json + length, sizeof json - length, "%s", is_unknown ? "[" : level);
-        }
-        ss_buffer out = {0};
-        ss_error error = {0};
-        CHECK_EQUAL(SS_ERR_LIMIT, to_otlp(SS_SIGNAL_TRACES, json, &out, &error));
-        CHECK_EQUAL(0, out.length);
-        ss_buffer_free(&out);
+    char json[100000];
+    size_t length = (size_t)snprintf(json, sizeof json, "%s", begin);
+    for (int i = 0; i < 1000; i++) {
+        length += (size_t)snprintf(json + length, sizeof json - length, "%s", level);
     }
+    ss_buffer out = {0};
+    ss_error error = {0};
+    CHECK_EQUAL(SS_ERR_LIMIT, to_otlp(SS_SIGNAL_TRACES, json, &out, &error));
+    CHECK_EQUAL(0, out.length);
+    ss_buffer_free(&out);
     /* The same in protobuf, built from the inside: one more AnyValue in an ArrayValue each time. */
     uint8_t wire[4000];
     size_t at = sizeof wire;
     static const uint8_t outer_tags[] = {0x0a, 0x12, 0x12, 0x4a, 0x12}; /* request ... attribute's value */
     for (int i = 0; i < 405; i++) {
-        size_t length = sizeof wire - at;
+        length = sizeof wire - at;
         at -= ss_varint_size(length);
         ss_write_varint(wire + at, length);
         wire[--at] = i < 400 ? (i % 2 ? 0x2a : 0x0a) : outer_tags[404 - i];
     }
-    ss_buffer out = {0};
-    ss_error error = {0};
     CHECK_EQUAL(SS_ERR_LIMIT, ss_otlp_to_json(SS_SIGNAL_TRACES, wire + at, sizeof wire - at, &out, &error));
     ss_buffer_free(&out);
 }

@@ -107,6 +107,23 @@ static void test_bytes_are_counted_before_compression(void) {
     tear_down(&s);
 }
 
+/* Many small requests are more than their bytes. */
+static void test_what_goes_around_small_requests_is_memory(void) {
+    enum { MANY = 1000, AROUND = 100 };
+    ss_buffer request = make_request(1);
+    setup s = set_up(SS_SIZER_BYTES, 1 << 30);
+    for (int i = 0; i < MANY; i++) {
+        CHECK_EQUAL(SS_OK, push(&s, &request));
+    }
+    CHECK(ss_runtime_in_flight_bytes(s.runtime) > MANY * (request.length + AROUND));
+    for (int i = 0; i < MANY; i++) {
+        CHECK(next_is(&s, &request, SS_ENCODING_IDENTITY));
+    }
+    CHECK_EQUAL(0, ss_runtime_in_flight_bytes(s.runtime));
+    ss_buffer_free(&request);
+    tear_down(&s);
+}
+
 /* What a pipeline has edited or thinned out is compressed as it goes out. */
 static void test_rows_are_compressed_as_they_are_kept(void) {
     setup s = set_up(SS_SIZER_BYTES, 1 << 20);
@@ -281,6 +298,7 @@ int main(void) {
     test_compression_may_change();
     test_a_wrong_level_changes_nothing();
     test_bytes_are_counted_before_compression();
+    test_what_goes_around_small_requests_is_memory();
     test_rows_are_compressed_as_they_are_kept();
     test_outcomes_are_counted();
     test_nothing_is_lost_at_the_end();
