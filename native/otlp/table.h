@@ -91,6 +91,12 @@ void ss_table_reset(ss_table *table);
 /* ss_emit into a buffer that holding counts. */
 ss_status ss_emit_held(ss_table *table, uint32_t first_row, uint32_t end_row, ss_holding *holding, ss_buffer *out);
 
+/* Rows and the messages around them: what one look at the whole table costs. */
+uint32_t ss_table_parts(const ss_table *table);
+
+/* Bytes that ss_emit of all rows never exceeds, known without a look at them. */
+size_t ss_emit_bound(const ss_table *table);
+
 /* Bytes that ss_emit of the same rows would append. */
 size_t ss_emit_size(ss_table *table, uint32_t first_row, uint32_t end_row);
 
