@@ -222,7 +222,8 @@ class Factory:
 
     Attributes:
         config: a `section` of `option` fields; may have `problems(self)`, a generator of (field, message), and
-            `problems_for(self, signal)` for what a pipeline of that signal needs; of a processor that gathers
+            `problems_for(self, signal)` for what a pipeline of that signal needs, and of a processor
+            `without_effect(self, signal)` for the keys that change nothing there; of a processor that gathers
             requests `metadata_names`, the headers that it tells them apart by, of one that reads some of a request
             `read_metadata`.
         create: makes the component from its configuration and Settings.

@@ -58,7 +58,8 @@ class Action:
     pattern: str = option(
         "",
         doc="Regular expression: to be found in the keys that `delete` and `hash` are for beside `key`, or in the "
-        "value from which `extract` takes its groups, each of which has the name of an attribute.",
+        "value from which `extract` takes its groups, each of which has the name of an attribute. A search that "
+        "would take too long is given up and counted: the key is deleted or hashed then, and nothing extracted.",
     )
     converted_type: str = option(
         "", doc="`convert`: `string`, `int` or `double`.", values=tuple(ConvertedType)
@@ -109,7 +110,11 @@ class MatchProperties:
     """Keys of `include` and `exclude`: all that are given must hold, of each list one entry; of attributes all."""
 
     match_type: str = option(
-        "", doc="`strict`, or `regexp` for regular expressions to be found.", values=("", *_MATCH_TYPES)
+        "",
+        doc="`strict`, or `regexp` for regular expressions to be found, in time that grows with the text alone. The "
+        "rare search that would take longer is given up and counted; the item then counts as included and not as "
+        "excluded where an action deletes or hashes.",
+        values=("", *_MATCH_TYPES),
     )
     regexp: RegexpCache | None = option(None, doc="Accepted, without effect.")
     services: tuple[str, ...] = option((), doc="Spans: `service.name` of the resource.")
@@ -121,7 +126,7 @@ class MatchProperties:
     metric_names: tuple[str, ...] = option((), doc="Metrics: the name.")
     attributes: tuple[Attribute, ...] = option((), doc="Spans and logs: attributes, all of them.")
     resources: tuple[Attribute, ...] = option(
-        (), doc="Attributes of the resource, all of them. Without effect on metrics, as in the Collector."
+        (), doc="Attributes of the resource, all of them; of metrics too, where the Collector ignores them."
     )
     libraries: tuple[Library, ...] = option((), doc="Spans and logs: instrumentation scopes, all of them.")
 
@@ -141,6 +146,20 @@ def action_problems(actions: Sequence[Action], field: str) -> _Problems:
             for key, value in (("value", action.value), ("default_value", action.default_value)):
                 if _depth(value) > lib.SS_VALUE_DEPTH_MAX:
                     yield f"{field}::{index}::{key}", _TOO_DEEP
+
+
+def actions_without_effect(actions: Sequence[Action], field: str) -> _Problems:
+    """Yield the keys of the actions under field that change nothing, which the Collector accepts too."""
+    for index, action in enumerate(actions):
+        if action.default_value is not None and (
+            action.value is not None or action.action.lower() not in _SETTERS
+        ):
+            yield (
+                f"{field}::{index}::default_value",
+                "has no effect: it stands in for an absent attribute or header",
+            )
+        if action.from_context and action.action.lower() not in _SETTERS:
+            yield f"{field}::{index}::from_context", f"has no effect: {action.action} writes no value"
 
 
 _TOO_DEEP = f"lists and maps are nested more than {lib.SS_VALUE_DEPTH_MAX} deep"
@@ -283,9 +302,13 @@ def match_problems(properties: MatchProperties | None, signal: Signal) -> _Probl
     if problem:
         yield "", problem
     elif signal is Signal.METRICS:
-        if properties.match_type != _EXPRESSION:
-            for field, message in _texts_problems(properties, properties.metric_names):
-                yield f"metric_names{field}", message
+        if properties.match_type == _EXPRESSION:
+            yield "match_type", f'"{_EXPRESSION}" is not supported, and would match all metrics here'
+            return
+        for field, message in _texts_problems(properties, properties.metric_names):
+            yield f"metric_names{field}", message
+        for field, message in _conditions_problems(properties, properties.resources):
+            yield f"resources{field}", message
     else:
         yield from _filter_problems(properties)
 
@@ -402,21 +425,15 @@ def metadata_names(actions: Sequence[Action]) -> tuple[str, ...]:
     return tuple(sorted({action.metadata_name for action in actions if action.metadata_name}))
 
 
-def native_match(properties: MatchProperties | None, signal: Signal) -> native.Match | None:
-    """Return include or exclude, which has no problems, as the op takes it for signal; None: nothing is asked."""
+def native_match(properties: MatchProperties | None) -> native.Match | None:
+    """Return include or exclude, which has no problems, as the op takes it; None: nothing is asked."""
     if properties is None:
         return None
-    if signal is Signal.METRICS:
-        if not properties.metric_names or properties.match_type == _EXPRESSION:
-            return None
-        return native.Match(
-            is_regexp=properties.match_type == _REGEXP, names=_without_copies(properties.metric_names)
-        )
     severity = properties.log_severity_number
     return native.Match(
         is_regexp=properties.match_type == _REGEXP,
         services=_without_copies(properties.services),
-        names=_without_copies(properties.span_names),
+        names=_without_copies(properties.span_names or properties.metric_names),
         span_kinds=_without_copies(properties.span_kinds),
         log_bodies=_without_copies(properties.log_bodies),
         log_severity_texts=_without_copies(properties.log_severity_texts),

@@ -17,7 +17,7 @@ from collector.config.document import (
     Telemetry,
 )
 from collector.config.expand import UNKNOWN, Expanded, plain
-from collector.config.pipelines import check_pipelines
+from collector.config.pipelines import check_pipelines, without_effect
 from collector.config.resolve import Resolved, resolve
 from collector.config.sections import MetricsSection, PipelineSection, ServiceSection
 from collector.config.syntax import join
@@ -80,6 +80,8 @@ class _Build:
         if self._problems:
             raise ConfigError(self._problems)
         self._warn_of_unused(components, service)
+        for path, message in without_effect(service.pipelines, components):
+            self._warn(path, message)
         return Document(
             receivers=components[Kind.RECEIVER],
             processors=components[Kind.PROCESSOR],

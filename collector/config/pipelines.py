@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from collector.config.document import ComponentEntry, Pipeline, PipelineID
 from collector.config.syntax import join
 from collector.errors import Problem
-from collector.ids import ComponentID, Kind
+from collector.ids import ComponentID, Kind, Signal
 
 Components = Mapping[Kind, Mapping[ComponentID, ComponentEntry]]
 Pipelines = Mapping[PipelineID, Pipeline]
@@ -43,6 +43,21 @@ def _check_signals(pipelines: Pipelines, components: Components) -> Iterator[Pro
                 elif hasattr(entry.config, "problems_for"):
                     for field, message in entry.config.problems_for(id.signal):
                         yield Problem(join(f"{kind.value}::{component}", field), message)
+
+
+def without_effect(pipelines: Pipelines, components: Components) -> Iterator[Problem]:
+    """Yield the keys of processors that change nothing in any of the pipelines that they are used in."""
+    uses: dict[ComponentID, list[Signal]] = {}
+    for pipeline, parts in pipelines.items():
+        for id in parts.processors:
+            uses.setdefault(id, []).append(pipeline.signal)
+    for id, signals in uses.items():
+        config = components[Kind.PROCESSOR][id].config
+        if hasattr(config, "without_effect"):
+            found = [dict(config.without_effect(signal)) for signal in signals]
+            for field, message in found[0].items():
+                if all(field in each for each in found):
+                    yield Problem(join(f"{Kind.PROCESSOR.value}::{id}", field), message)
 
 
 def edges(

@@ -22,6 +22,10 @@ class Verb(StrEnum):
     CONVERT = "convert"
 
 
+# What `Op.counter` counts: searches for a pattern that were given up.
+UNDECIDED = int(lib.SS_ATTRIBUTES_UNDECIDED)
+
+
 class ConvertedType(StrEnum):
     """What `convert` makes of a value: ss_value_type by name."""
 

@@ -17,6 +17,8 @@ class Counter(IntEnum):
     MERGED = lib.SS_METRICS_TRANSFORM_MERGED
     APART = lib.SS_METRICS_TRANSFORM_APART
     SKIPPED = lib.SS_METRICS_TRANSFORM_SKIPPED
+    SUPERSEDED = lib.SS_METRICS_TRANSFORM_SUPERSEDED
+    UNDECIDED = lib.SS_METRICS_TRANSFORM_UNDECIDED
 
 
 class Aggregation(StrEnum):
@@ -28,6 +30,8 @@ class Aggregation(StrEnum):
     MAX = "max"
     MEDIAN = "median"
     COUNT = "count"
+    LAST = "last"
+    DEFAULT = ""
 
 
 class Action(StrEnum):
@@ -47,7 +51,7 @@ class Operation(NamedTuple):
     """One operation; texts is what `ss_metric_operation` says of the action."""
 
     action: Action
-    aggregation: Aggregation = Aggregation.SUM
+    aggregation: Aggregation = Aggregation.DEFAULT
     scale: float = 1.0
     label: str = ""
     new_label: str = ""

@@ -8,13 +8,14 @@ Source: OpenTelemetry Collector contrib, attributes processor.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from collector.component import Component, Factory, Settings, Stability
 from collector.config.attributes import (
     Action,
     MatchProperties,
     action_problems,
+    actions_without_effect,
     match_problems,
     metadata_names,
     native_actions,
@@ -24,6 +25,8 @@ from collector.config.fields import option, section
 from collector.config.syntax import join
 from collector.ids import Signal
 from collector.native import attributes as native
+from collector.telemetry.instruments import GIVEN_UP_SEARCHES, Sample
+from collector.telemetry.watch import GIVEN_UP, Watch
 
 
 @section
@@ -51,23 +54,37 @@ class Config:
             for field, message in match_problems(properties, signal):
                 yield join(name, field) if field else name, message
 
+    def without_effect(self, _signal: Signal) -> Iterator[tuple[str, str]]:
+        """Yield the keys of actions that change nothing."""
+        return actions_without_effect(self.actions, "actions")
+
 
 class Attributes(Component):
     """The processor: all work is in its op."""
 
     def __init__(self, config: Config, settings: Settings) -> None:
-        signal = settings.own_signal
+        self._settings = settings
+        self._watch: Watch | None = None
         self.op = native.attributes(
             native_actions(config.actions),
-            include=native_match(config.include, signal),
-            exclude=native_match(config.exclude, signal),
+            include=native_match(config.include),
+            exclude=native_match(config.exclude),
         )
 
     def start(self) -> None:
-        """Nothing to start."""
+        """Watch from now on whether searches are given up."""
+        counters = {GIVEN_UP: lambda: self.op.counter(native.UNDECIDED)}
+        self._watch = Watch(self._settings.log, self._settings.loop.every, counters)
 
     def shutdown(self, deadline_s: float) -> None:
-        """Nothing to stop."""
+        """Watch no more."""
+        if self._watch is not None:
+            self._watch.stop()
+
+    def samples(self) -> Iterable[Sample]:
+        """Return the searches that were given up."""
+        labels = (("processor", str(self._settings.id)), ("otel_signal", self._settings.own_signal.value))
+        yield Sample(GIVEN_UP_SEARCHES, labels, self.op.counter(native.UNDECIDED))
 
 
 factory = Factory(

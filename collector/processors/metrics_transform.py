@@ -10,12 +10,14 @@ How points are merged, where the Collector leaves a choice or is wrong:
 
 - the start becomes the earliest; exemplars are kept; unknown fields are those of the first point;
 - numbers: an int and a double give a double; an int sum beyond 64 bits too; count is 1 for a lone point;
-- gauges are added up too unless `aggregation_type` says otherwise;
+- `delete_label` without an `aggregation_type` adds sums up, and of gauges keeps the last of the request: 1 degree and 5
+  degrees are no 6. That a gauge's points have met is warned of, since the others are lost;
 - explicit histograms merge when their bounds are equal, else they stay apart and are counted;
 - exponential histograms merge whatever their scale and offset, when their zero thresholds are equal;
 - sum, min and max of a histogram stay only when every merged point with a count has them;
 - a point without a recorded value vanishes beside one that has a value;
-- summaries cannot be merged: aggregating operations leave them as they are, labels included, and are counted;
+- summaries cannot be merged: aggregating operations leave them as they are, labels included, and are counted where
+  they would have changed a label;
 - `toggle_scalar_data_type` is for numbers, `experimental_scale_value` for all but summaries, and for histograms only by
   a factor above 0; other metrics are left and counted.
 
@@ -33,7 +35,8 @@ from collector.ids import Signal
 from collector.native import metrics_transform as native
 from collector.native import pattern as native_pattern
 from collector.native.metrics_transform import Action, Aggregation, Counter
-from collector.telemetry.instruments import DROPPED_ITEMS, Instrument, Sample
+from collector.telemetry.instruments import DROPPED_ITEMS, GIVEN_UP_SEARCHES, Instrument, Sample
+from collector.telemetry.watch import GIVEN_UP, Watch
 
 APART = Instrument(
     "spansieve_processor_unmerged_points",
@@ -43,11 +46,17 @@ APART = Instrument(
 SKIPPED = Instrument(
     "spansieve_processor_skipped_operations",
     "counter",
-    "Operations that were not done on a metric because its type does not allow them.",
+    "Operations that were not done on a metric that they would have changed because its type does not allow them.",
+)
+
+_SUPERSEDED = (
+    "points of a gauge have become one series, and only the last of a request stays; "
+    "an aggregation_type of delete_label merges them otherwise"
 )
 
 MATCH_TYPES = ("strict", "regexp")
 SUBMATCH_CASES = ("lower", "upper")
+AGGREGATIONS = tuple(aggregation for aggregation in Aggregation if aggregation)
 ACTIONS = ("insert", "update", "combine", "group")
 UPDATE = "update"
 
@@ -59,6 +68,18 @@ _REQUIRED = {
     Action.DELETE_LABEL_VALUE: ("label",),
     Action.AGGREGATE_LABELS: ("aggregation_type",),
     Action.AGGREGATE_LABEL_VALUES: ("label", "aggregation_type"),
+    Action.SCALE_VALUE: ("experimental_scale",),
+}
+
+# What each action can use.
+_USED = {
+    Action.ADD_LABEL: ("new_label", "new_value"),
+    Action.UPDATE_LABEL: ("label", "new_label", "value_actions"),
+    Action.DELETE_LABEL: ("label", "aggregation_type"),
+    Action.DELETE_LABEL_VALUE: ("label", "label_value"),
+    Action.AGGREGATE_LABELS: ("label_set", "aggregation_type"),
+    Action.AGGREGATE_LABEL_VALUES: ("label", "aggregated_values", "new_value", "aggregation_type"),
+    Action.TOGGLE_SCALAR_TYPE: (),
     Action.SCALE_VALUE: ("experimental_scale",),
 }
 
@@ -87,8 +108,9 @@ class Operation:
     )
     aggregation_type: str = option(
         "",
-        doc=f"How numbers are merged: {', '.join(Aggregation)}. Required by `aggregate_labels` and "
-        "`aggregate_label_values`; `delete_label` without it adds up.",
+        doc=f"How numbers of one time are merged: {', '.join(AGGREGATIONS)}; `last`, of the request, is ours. "
+        "Required by `aggregate_labels` and `aggregate_label_values`; `delete_label` without it adds sums up, and of "
+        "gauges keeps the last, with a warning.",
     )
     experimental_scale: float = option(0.0, doc="`experimental_scale_value`: the factor.")
 
@@ -101,7 +123,9 @@ class Transform:
     match_type: str = option("", doc="`strict` (the default) or `regexp`.")
     experimental_match_labels: dict[str, str] = option(
         factory=dict,
-        doc="Labels a point must have, as values or regular expressions; absent ones read as empty.",
+        doc="Labels a point must have, as values or regular expressions; absent ones read as empty. A search that "
+        "would take too long in a long value is given up and counted; the point then matches where an operation takes "
+        "labels or points away.",
     )
     action: str = option("", doc="`update`; `insert`, `combine` and `group` are not supported yet.")
     new_name: str = option(
@@ -126,8 +150,8 @@ class Transform:
             yield "action", _must_be_in("action", ACTIONS)
         elif self.action != UPDATE:
             yield "action", f'"{self.action}" is not supported yet; supported: "{UPDATE}"'
-        if self.aggregation_type and self.aggregation_type not in tuple(Aggregation):
-            yield "aggregation_type", _must_be_in("aggregation_type", tuple(Aggregation))
+        if self.aggregation_type and self.aggregation_type not in AGGREGATIONS:
+            yield "aggregation_type", _must_be_in("aggregation_type", AGGREGATIONS)
         if self.submatch_case and self.submatch_case not in SUBMATCH_CASES:
             yield "submatch_case", _must_be_in("submatch_case", SUBMATCH_CASES)
         for index, operation in enumerate(self.operations):
@@ -152,6 +176,20 @@ class Config:
 
     transforms: tuple[Transform, ...] = option((), doc="Applied in order to every metric.")
 
+    def without_effect(self, _signal: Signal) -> Iterator[tuple[str, str]]:
+        """Yield the keys that the actions do not use."""
+        for index, transform in enumerate(self.transforms):
+            for field in ("aggregation_type", "submatch_case", "group_resource_labels"):
+                if getattr(transform, field):
+                    yield (
+                        f"transforms::{index}::{field}",
+                        f'has no effect while "action" is {transform.action}',
+                    )
+            for number, operation in enumerate(transform.operations):
+                for field in _unused(operation):
+                    place = f"transforms::{index}::operations::{number}::{field}"
+                    yield place, f'has no effect while "action" is {operation.action}'
+
 
 def _must_be_in(field: str, values: Sequence[str]) -> str:
     quoted = " ".join(f'"{value}"' for value in values)
@@ -165,8 +203,15 @@ def _operation_problems(operation: Operation) -> Iterator[tuple[str, str]]:
     for field in _REQUIRED.get(Action(operation.action), ()):
         if not getattr(operation, field):
             yield field, f'missing required field "{field}" while "action" is {operation.action}'
-    if operation.aggregation_type and operation.aggregation_type not in tuple(Aggregation):
-        yield "aggregation_type", _must_be_in("aggregation_type", tuple(Aggregation))
+    if operation.aggregation_type and operation.aggregation_type not in AGGREGATIONS:
+        yield "aggregation_type", _must_be_in("aggregation_type", AGGREGATIONS)
+
+
+def _unused(operation: Operation) -> Iterator[str]:
+    used = ("action", *_USED[Action(operation.action)])
+    for field in Operation.__annotations__:
+        if field not in used and getattr(operation, field):
+            yield field
 
 
 def _with_version(text: str) -> str:
@@ -188,7 +233,7 @@ def _native_operation(operation: Operation) -> native.Operation:
         texts = operation.aggregated_values
     return native.Operation(
         action=action,
-        aggregation=Aggregation(operation.aggregation_type or Aggregation.SUM),
+        aggregation=Aggregation(operation.aggregation_type),
         scale=operation.experimental_scale,
         label=operation.label,
         new_label=operation.new_label,
@@ -212,13 +257,21 @@ class MetricsTransform:
 
     def __init__(self, config: Config, settings: Settings) -> None:
         self._settings = settings
+        self._watch: Watch | None = None
         self.op = native.metrics_transform([_native_transform(transform) for transform in config.transforms])
 
     def start(self) -> None:
-        """Nothing to start."""
+        """Watch from now on whether points are lost that nobody said how to merge, or searches given up."""
+        counters = {
+            _SUPERSEDED: lambda: self.op.counter(Counter.SUPERSEDED),
+            GIVEN_UP: lambda: self.op.counter(Counter.UNDECIDED),
+        }
+        self._watch = Watch(self._settings.log, self._settings.loop.every, counters)
 
     def shutdown(self, deadline_s: float) -> None:
-        """Nothing to stop."""
+        """Watch no more."""
+        if self._watch is not None:
+            self._watch.stop()
 
     def samples(self) -> Iterable[Sample]:
         """Return the points that went, by rule, those that could not be merged, and operations not done."""
@@ -228,6 +281,7 @@ class MetricsTransform:
             yield Sample(DROPPED_ITEMS, (own, ("rule", rule), signal), self.op.counter(counter))
         yield Sample(APART, (own, signal), self.op.counter(Counter.APART))
         yield Sample(SKIPPED, (own, signal), self.op.counter(Counter.SKIPPED))
+        yield Sample(GIVEN_UP_SEARCHES, (own, signal), self.op.counter(Counter.UNDECIDED))
 
 
 factory = Factory(

@@ -132,6 +132,22 @@ class Config:
                 f"sampling precision is too great, should be <= {_PRECISION_MAX}: {self.sampling_precision}",
             )
 
+    def without_effect(self, signal: Signal) -> Iterator[tuple[str, str]]:
+        """Yield the keys that change nothing in a pipeline of signal."""
+        mode = self.mode or "hash_seed"
+        if signal is Signal.TRACES:
+            for field in ("from_attribute", "sampling_priority"):
+                if getattr(self, field):
+                    yield field, "has no effect on spans: it is for log records"
+            if self.attribute_source == "record":
+                yield "attribute_source", "has no effect on spans: it is for log records"
+        elif mode != "hash_seed" and self.from_attribute:
+            yield "from_attribute", "has no effect: it is for the mode hash_seed"
+        if mode != "hash_seed":
+            for field in ("hash_seed", "allow_resampling"):
+                if getattr(self, field):
+                    yield field, "has no effect: it is for the mode hash_seed"
+
     def _sdk_problems(self) -> Iterator[tuple[str, str]]:
         if self.sdk not in _SDKS:
             yield "sdk", f'unsupported sdk "{self.sdk}"; sdk_ratio needs one of {", ".join(_SDKS)}'

@@ -52,3 +52,10 @@ DROPPED_ITEMS = Instrument(
     "spansieve_processor_dropped_items", "counter", "Items a processor dropped on purpose, by rule."
 )
 """Shared by all processors that drop; labels processor, rule, otel_signal."""
+
+GIVEN_UP_SEARCHES = Instrument(
+    "spansieve_processor_given_up_searches",
+    "counter",
+    "Searches for a regular expression that would have taken too long in a long text.",
+)
+"""Of processors with expressions of their own making; labels processor, otel_signal."""

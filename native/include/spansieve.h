@@ -366,7 +366,10 @@ typedef enum ss_metrics_transform_counter {
     SS_METRICS_TRANSFORM_DELETED = 0, /* points dropped by delete_label_value */
     SS_METRICS_TRANSFORM_MERGED,      /* points added into another one */
     SS_METRICS_TRANSFORM_APART,       /* points of one identity that cannot be merged: other bounds or zero threshold */
-    SS_METRICS_TRANSFORM_SKIPPED      /* operations not done on a metric because its type has no such operation */
+    SS_METRICS_TRANSFORM_SKIPPED, /* operations not done on a metric that they would have changed because its type has
+                                     no such operation */
+    SS_METRICS_TRANSFORM_SUPERSEDED, /* of MERGED: points of a gauge that gave way to the last, by default */
+    SS_METRICS_TRANSFORM_UNDECIDED   /* searches for a pattern that were given up */
 } ss_metrics_transform_counter;
 
 typedef enum ss_aggregation {
@@ -375,7 +378,9 @@ typedef enum ss_aggregation {
     SS_AGGREGATION_MIN,
     SS_AGGREGATION_MAX,
     SS_AGGREGATION_MEDIAN,
-    SS_AGGREGATION_COUNT
+    SS_AGGREGATION_COUNT,
+    SS_AGGREGATION_LAST,   /* of the points, which are of one time, the last of the request */
+    SS_AGGREGATION_DEFAULT /* gauges: the last; sums: the sum */
 } ss_aggregation;
 
 typedef enum ss_metric_action {
@@ -508,6 +513,10 @@ typedef struct ss_attribute_match {
     ss_attribute_conditions attributes;
 } ss_attribute_match;
 
+typedef enum ss_attributes_counter {
+    SS_ATTRIBUTES_UNDECIDED = 0 /* searches for a pattern that were given up */
+} ss_attributes_counter;
+
 typedef struct ss_attributes_config {
     bool is_resource;                   /* the attributes of resources instead of those of items */
     const ss_attribute_action *actions; /* in order */
@@ -516,7 +525,8 @@ typedef struct ss_attributes_config {
     const ss_attribute_match *exclude; /* NULL: none */
 } ss_attributes_config;
 
-/* Copies config. SS_ERR_ARGUMENT: offset is where in a pattern the fault is. SS_ERR_UNSUPPORTED: hash without OpenSSL.
+/* Copies config. Counters: ss_attributes_counter. SS_ERR_ARGUMENT: offset is where in a pattern the fault is.
+ * SS_ERR_UNSUPPORTED: hash without OpenSSL.
  */
 ss_op *ss_attributes_new(const ss_attributes_config *config, ss_error *error);
 

@@ -15,7 +15,7 @@
 
 #define TAG(field, wire) ((uint32_t)(field) << 3 | (wire))
 
-enum { RETRY_MS = 1000, DELETED_MAX = 64, TEXT_RETAINED_BYTES = 1 << 20 };
+enum { RETRY_MS = 1000, DELETED_MAX = 64, RETAINED_BYTES = 1 << 20 };
 
 /* ---------------------------------------------------------------- the compiled configuration */
 
@@ -41,6 +41,8 @@ typedef struct attributes {
     ss_item_match *include; /* NULL: all */
     ss_item_match *exclude; /* NULL: none */
     bool reads_list;        /* include or exclude ask for attributes of the item */
+    bool hides;             /* an action deletes or hashes */
+    bool reads_headers;     /* an action writes what a header says */
 
     /* An item without any of these keys stays as it is; a key whose bit is not set is none of them. */
     ss_bytes *watched;
@@ -93,28 +95,40 @@ static ss_status set_text(ss_attribute_list *list, ss_attribute *attribute, ss_b
     return set_made(list, attribute, ss_any_value_of_text(&list->arena, text));
 }
 
-/* Values of the header joined with ";". False: there is none. */
-static bool find_metadata(const run *r, ss_bytes name, ss_bytes *body, ss_status *status) {
+/* The values of the header joined with ";". */
+static ss_status join_header(const run *r, ss_bytes name, ss_header_value *header) {
     const struct ss_table_private *own = r->table->private_state;
     ss_buffer *text = &r->scratch->text;
-    bool is_found = false;
+    ss_status status = SS_OK;
     text->length = 0;
     ss_reader block = {own->metadata, own->metadata_length ? own->metadata + own->metadata_length : own->metadata};
     ss_reader key, value;
-    while (*status == SS_OK && ss_read_bytes(&block, &key) && ss_read_bytes(&block, &value)) {
+    while (status == SS_OK && ss_read_bytes(&block, &key) && ss_read_bytes(&block, &value)) {
         if (ss_bytes_equal((ss_bytes){key.pos, (size_t)(key.end - key.pos)}, name)) {
-            *status = is_found ? ss_buffer_append(text, (const uint8_t *)";", 1) : SS_OK;
-            if (*status == SS_OK) {
-                *status = ss_buffer_append(text, value.pos, (size_t)(value.end - value.pos));
+            status = header->is_found ? ss_buffer_append(text, (const uint8_t *)";", 1) : SS_OK;
+            if (status == SS_OK) {
+                status = ss_buffer_append(text, value.pos, (size_t)(value.end - value.pos));
             }
-            is_found = true;
+            header->is_found = true;
         }
     }
-    if (is_found && *status == SS_OK) {
-        *body = ss_any_value_of_text(&r->scratch->list.arena, (ss_bytes){text->data, text->length});
-        *status = body->data ? SS_OK : SS_ERR_NO_MEMORY;
+    if (header->is_found && status == SS_OK) {
+        header->body = ss_any_value_of_text(&r->scratch->arena, (ss_bytes){text->data, text->length});
+        status = header->body.data ? SS_OK : SS_ERR_NO_MEMORY;
     }
-    return is_found;
+    header->is_known = status == SS_OK;
+    return status;
+}
+
+/* False: there is no such header, or status says what went wrong. Once a request: it may have as many headers as
+ * items. */
+static bool find_metadata(const run *r, const action *a, ss_bytes *body, ss_status *status) {
+    ss_header_value *header = &r->scratch->headers[a - r->self->actions];
+    if (!header->is_known) {
+        *status = join_header(r, a->from_metadata, header);
+    }
+    *body = header->body;
+    return header->is_found && *status == SS_OK;
 }
 
 /* What an action writes. False: nothing, or status says why not. */
@@ -123,7 +137,7 @@ static bool find_source(const run *r, const action *a, ss_bytes *body, ss_status
         *body = a->value;
         return true;
     }
-    if (a->from_metadata.length && find_metadata(r, a->from_metadata, body, status)) {
+    if (a->from_metadata.length && (find_metadata(r, a, body, status) || *status != SS_OK)) {
         return *status == SS_OK;
     }
     const ss_attribute *source =
@@ -138,7 +152,7 @@ static ss_status put_value(const run *r, const action *a) {
     ss_bytes body;
     ss_attribute *attribute = ss_attribute_list_find(list, a->key);
     bool is_wanted = a->verb == SS_ATTRIBUTE_UPSERT || (a->verb == SS_ATTRIBUTE_UPDATE) == (attribute != NULL);
-    if (!is_wanted || !find_source(r, a, &body, &status)) { /* first: a header is joined anew for each item */
+    if (!is_wanted || !find_source(r, a, &body, &status)) {
         return status;
     }
     if (attribute) {
@@ -176,7 +190,8 @@ static ss_status hash_value(const run *r, ss_attribute *attribute) {
     return set_text(list, attribute, (ss_bytes){hex, sizeof hex});
 }
 
-/* Delete or hash: the first attribute of the key, then all whose key the pattern finds. */
+/* Delete or hash: the first attribute of the key, then all whose key the pattern finds, or may find: what should go
+ * must not stay because it is long. */
 static ss_status apply_to_keys(const run *r, const action *a) {
     ss_attribute_list *list = &r->scratch->list;
     ss_attribute *first = ss_attribute_list_find(list, a->key);
@@ -188,7 +203,8 @@ static ss_status apply_to_keys(const run *r, const action *a) {
     }
     for (uint32_t i = 0; a->pattern && i < list->n && status == SS_OK; i++) {
         ss_attribute *attribute = &list->attributes[i];
-        if (attribute->is_gone || !ss_attributes_find(r->scratch, r->table, a->pattern, attribute->key)) {
+        if (attribute->is_gone ||
+            ss_attributes_find(r->scratch, r->table, a->pattern, attribute->key) == SS_NOT_FOUND) {
             continue;
         }
         if (a->verb == SS_ATTRIBUTE_DELETE) {
@@ -211,7 +227,8 @@ static ss_status extract(const run *r, const action *a) {
         return SS_ERR_MALFORMED;
     }
     ss_bytes text = string_of(&value);
-    if (value.field != SS_ANY_VALUE_STRING_VALUE || !ss_pattern_find(a->pattern, text, &r->scratch->match)) {
+    if (value.field != SS_ANY_VALUE_STRING_VALUE ||
+        ss_pattern_find_groups(a->pattern, text, &r->scratch->match) != SS_FOUND) {
         return SS_OK;
     }
     ss_status status = SS_OK;
@@ -624,6 +641,7 @@ static ss_status run_on_resources(const run *r) {
 
 static void scratch_free(ss_attributes_scratch *scratch) {
     if (scratch) {
+        ss_arena_free(&scratch->arena);
         ss_attribute_list_free(&scratch->list);
         ss_attribute_list_free(&scratch->container);
         ss_buffer_free(&scratch->text);
@@ -633,6 +651,19 @@ static void scratch_free(ss_attributes_scratch *scratch) {
     }
 }
 
+/* Nothing is known of the headers of another request. */
+static bool take_headers(const attributes *self, ss_attributes_scratch *scratch) {
+    if (!self->reads_headers) {
+        return true;
+    }
+    ss_arena_reset(&scratch->arena);
+    scratch->headers = ss_arena_take(&scratch->arena, self->n_actions, sizeof *scratch->headers);
+    if (scratch->headers) {
+        memset(scratch->headers, 0, self->n_actions * sizeof *scratch->headers);
+    }
+    return scratch->headers != NULL;
+}
+
 static ss_attributes_scratch *take_scratch(attributes *self) {
     ss_attributes_scratch *scratch = __atomic_exchange_n(&self->spare, NULL, __ATOMIC_ACQ_REL);
     if (!scratch) {
@@ -640,7 +671,7 @@ static ss_attributes_scratch *take_scratch(attributes *self) {
     } else if (self->n_patterns) {
         memset(scratch->memo, 0, sizeof scratch->memo); /* of another request */
     }
-    if (scratch && !ss_pattern_match_reserve(&scratch->match, self->n_groups)) {
+    if (scratch && (!ss_pattern_match_reserve(&scratch->match, self->n_groups) || !take_headers(self, scratch))) {
         scratch_free(scratch);
         scratch = NULL;
     }
@@ -651,8 +682,9 @@ static ss_attributes_scratch *take_scratch(attributes *self) {
 static void give_scratch(attributes *self, ss_attributes_scratch *scratch) {
     ss_attribute_list_empty(&scratch->list);
     ss_attribute_list_empty(&scratch->container);
-    if (scratch->text.capacity > TEXT_RETAINED_BYTES) {
+    if (scratch->text.capacity + scratch->arena.capacity > RETAINED_BYTES) {
         ss_buffer_free(&scratch->text);
+        ss_arena_free(&scratch->arena);
     }
     scratch_free(__atomic_exchange_n(&self->spare, scratch, __ATOMIC_ACQ_REL));
 }
@@ -660,6 +692,7 @@ static void give_scratch(attributes *self, ss_attributes_scratch *scratch) {
 static ss_status run_op(ss_op *op, ss_table *table, ss_verdict *verdict) {
     attributes *self = (attributes *)op;
     run r = {self, table, NULL};
+    uint32_t n_undecided = 0;
     ss_status status = SS_ERR_NO_MEMORY;
     if (self->only_deletes && !self->include && !self->exclude && !self->is_resource) {
         status = delete_from_items(self, table);
@@ -669,6 +702,7 @@ static ss_status run_op(ss_op *op, ss_table *table, ss_verdict *verdict) {
         status = self->is_resource ? run_on_resources(&r) : run_on_items(&r);
         ss_arena_count(&r.scratch->list.arena, NULL);
         ss_arena_count(&r.scratch->container.arena, NULL);
+        n_undecided = r.scratch->match.n_undecided;
         give_scratch(self, r.scratch);
     }
     if (status == SS_ERR_NO_MEMORY) {
@@ -677,6 +711,7 @@ static ss_status run_op(ss_op *op, ss_table *table, ss_verdict *verdict) {
     if (status != SS_OK) {
         return ss_reject(verdict, status, SS_CODE_INVALID_ARGUMENT, "attributes: malformed or too large item");
     }
+    ss_op_count(op, table, SS_ATTRIBUTES_UNDECIDED, n_undecided);
     return SS_OK;
 }
 
@@ -839,6 +874,8 @@ static bool copy_match(const maker *m, const ss_attribute_match *config, ss_item
 static bool copy_action(const maker *m, const ss_attribute_action *config, action *a) {
     a->verb = config->verb;
     a->converted_type = config->converted_type;
+    m->self->hides |= a->verb == SS_ATTRIBUTE_DELETE || a->verb == SS_ATTRIBUTE_HASH;
+    m->self->reads_headers |= config->from_metadata.length > 0;
     if (config->pattern.length && !copy_pattern(m, config->pattern, &a->pattern)) {
         return false;
     }
@@ -899,8 +936,12 @@ static bool copy_config(const maker *m, const ss_attributes_config *config) {
     for (; ok && self->n_actions < config->n_actions; self->n_actions++) {
         ok = copy_action(m, &config->actions[self->n_actions], &self->actions[self->n_actions]);
     }
-    return ok && copy_match(m, config->include, &self->include) && copy_match(m, config->exclude, &self->exclude) &&
-           watch_keys(m);
+    ok = ok && copy_match(m, config->include, &self->include) && copy_match(m, config->exclude, &self->exclude) &&
+         watch_keys(m);
+    if (ok && self->include) {
+        self->include->undecided_matches = self->hides; /* exclude's does not: the actions are done then */
+    }
+    return ok;
 }
 
 static bool asks_for_container(const ss_item_match *match) {

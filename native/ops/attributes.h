@@ -51,34 +51,45 @@ typedef struct ss_item_match {
     size_t n_libraries;
     ss_conditions resources;
     ss_conditions attributes;
-    bool is_of_container; /* something is asked of resource or scope */
+    bool is_of_container;   /* something is asked of resource or scope */
+    bool undecided_matches; /* a text in which the search for a pattern was given up counts as one that has it */
 } ss_item_match;
 
 /* ------------------------------------------------------------------ one run */
 
-/* Found or not, of a pattern and a text that lies in the request. */
+/* What was found of a pattern in a text that lies in the request. */
 typedef struct ss_memo_entry {
     const ss_pattern *pattern;
     const uint8_t *text;
     size_t length;
-    bool is_found;
+    ss_found found;
 } ss_memo_entry;
 
 enum { SS_MEMO_SLOTS = 256 };
 
+/* What an action writes of a header of the request: the same into each item. */
+typedef struct ss_header_value {
+    bool is_known; /* it was looked for */
+    bool is_found;
+    ss_bytes body; /* of the AnyValue */
+} ss_header_value;
+
 /* What one run needs of memory. */
 typedef struct ss_attributes_scratch {
+    ss_arena arena;              /* of the whole run */
+    ss_header_value *headers;    /* of each action; NULL where none reads any */
     ss_attribute_list list;      /* of the item or resource at hand */
     ss_attribute_list container; /* of the resource or scope that include and exclude look at */
     ss_buffer text;
     ss_pattern_match match;
+    bool undecided_matches; /* of the include or exclude at hand */
     ss_sha256_state hash;
     ss_memo_entry memo[SS_MEMO_SLOTS];
 } ss_attributes_scratch;
 
 /* Find pattern in text. What was found of the texts of a request is remembered: they repeat. */
-bool ss_attributes_find(ss_attributes_scratch *scratch, const ss_table *table, const ss_pattern *pattern,
-                        ss_bytes text);
+ss_found ss_attributes_find(ss_attributes_scratch *scratch, const ss_table *table, const ss_pattern *pattern,
+                            ss_bytes text);
 
 /* Does the resource of the row meet what match asks of it? SS_OK and *matches, or SS_ERR_NO_MEMORY. To be called once a
  * resource: it reads all of it. */

@@ -32,8 +32,8 @@ static size_t memo_slot(const ss_pattern *pattern, ss_bytes text) {
     return hash % SS_MEMO_SLOTS;
 }
 
-bool ss_attributes_find(ss_attributes_scratch *scratch, const ss_table *table, const ss_pattern *pattern,
-                        ss_bytes text) {
+ss_found ss_attributes_find(ss_attributes_scratch *scratch, const ss_table *table, const ss_pattern *pattern,
+                            ss_bytes text) {
     if (!text.length || !lies_in_request(table, text)) {
         return ss_pattern_find(pattern, text, &scratch->match);
     }
@@ -41,13 +41,17 @@ bool ss_attributes_find(ss_attributes_scratch *scratch, const ss_table *table, c
     if (entry->pattern != pattern || !ss_bytes_equal((ss_bytes){entry->text, entry->length}, text)) {
         *entry = (ss_memo_entry){pattern, text.data, text.length, ss_pattern_find(pattern, text, &scratch->match)};
     }
-    return entry->is_found;
+    return entry->found;
+}
+
+static bool finds(const ss_pattern *pattern, ss_attributes_scratch *scratch, const ss_table *table, ss_bytes text) {
+    ss_found found = ss_attributes_find(scratch, table, pattern, text);
+    return found == SS_FOUND || (found == SS_UNDECIDED && scratch->undecided_matches);
 }
 
 static bool matches_text(const ss_matcher *matcher, ss_attributes_scratch *scratch, const ss_table *table,
                          ss_bytes text) {
-    return matcher->pattern ? ss_attributes_find(scratch, table, matcher->pattern, text)
-                            : ss_bytes_equal(matcher->text, text);
+    return matcher->pattern ? finds(matcher->pattern, scratch, table, text) : ss_bytes_equal(matcher->text, text);
 }
 
 static bool matches_any(const ss_matchers *matchers, ss_attributes_scratch *scratch, const ss_table *table,
@@ -80,11 +84,11 @@ static bool meets_condition(const ss_condition *condition, ss_attributes_scratch
     }
     if (value.field == SS_ANY_VALUE_STRING_VALUE) {
         ss_bytes text = {value.bytes.pos, (size_t)(value.bytes.end - value.bytes.pos)};
-        return ss_attributes_find(scratch, table, condition->pattern, text);
+        return finds(condition->pattern, scratch, table, text);
     }
     scratch->text.length = 0;
     return ss_any_value_match_text(&value, &scratch->text) &&
-           ss_attributes_find(scratch, table, condition->pattern, text_of(&scratch->text));
+           finds(condition->pattern, scratch, table, text_of(&scratch->text));
 }
 
 static bool meets_all(const ss_conditions *conditions, ss_attributes_scratch *scratch, ss_attribute_list *list,
@@ -150,6 +154,7 @@ ss_status ss_item_match_resource(const ss_item_match *match, ss_attributes_scrat
                                  uint32_t row, bool *matches) {
     ss_attribute_list *resource = &scratch->container;
     *matches = true;
+    scratch->undecided_matches = match->undecided_matches;
     if (!match->services.n && !match->resources.n) {
         return SS_OK;
     }
@@ -166,6 +171,7 @@ ss_status ss_item_match_resource(const ss_item_match *match, ss_attributes_scrat
 ss_status ss_item_match_scope(const ss_item_match *match, ss_attributes_scratch *scratch, const ss_table *table,
                               uint32_t row, bool *matches) {
     *matches = true;
+    scratch->undecided_matches = match->undecided_matches;
     if (!match->n_libraries) {
         return SS_OK;
     }
@@ -204,6 +210,7 @@ ss_status ss_item_match_row(const ss_item_match *match, ss_attributes_scratch *s
     ss_reader body = {table->bytes + table->body_offset[row], start + table->row_length[row]};
     ss_bytes name = {table->bytes + table->name_offset[row], table->name_length[row]};
     ss_status status = SS_OK;
+    scratch->undecided_matches = match->undecided_matches;
     *matches = matches_any(&match->names, scratch, table, name) &&
                matches_any(&match->span_kinds, scratch, table, kind_name(table->kind[row])) &&
                (!match->has_severity_number || matches_severity(match, table->kind[row]));

@@ -48,6 +48,7 @@ typedef struct transform {
     size_t n_matchers;
     operation *operations;
     size_t n_operations;
+    bool hides; /* labels or points go */
 } transform;
 
 /* What one run needs of memory. */
@@ -117,8 +118,13 @@ static bool decode(metric *m) {
     return m->is_decoded;
 }
 
-static bool matches_text(const ss_pattern *pattern, ss_bytes wanted, ss_bytes text, ss_pattern_match *match) {
-    return pattern ? ss_pattern_find(pattern, text, match) : ss_bytes_equal(wanted, text);
+static bool matches_text(const transform *t, const ss_pattern *pattern, ss_bytes wanted, ss_bytes text,
+                         ss_pattern_match *match) {
+    if (!pattern) {
+        return ss_bytes_equal(wanted, text);
+    }
+    ss_found found = ss_pattern_find(pattern, text, match);
+    return found == SS_FOUND || (found == SS_UNDECIDED && t->hides);
 }
 
 /* A label that is absent or no string reads as "". */
@@ -127,7 +133,7 @@ static bool matches_point(const transform *t, const ss_point *point, ss_pattern_
         const matcher *wanted = &t->matchers[i];
         const ss_attribute *attribute = ss_point_attribute(point, wanted->label);
         ss_bytes text = attribute && attribute->is_text ? attribute->text : (ss_bytes){0};
-        if (!matches_text(wanted->pattern, wanted->value, text, match)) {
+        if (!matches_text(t, wanted->pattern, wanted->value, text, match)) {
             return false;
         }
     }
@@ -228,20 +234,34 @@ static bool delete_label(const operation *o, ss_points *points) {
     bool any = false;
     for (uint32_t i = 0; i < points->n_points; i++) {
         ss_point *point = &points->points[i];
-        ss_attribute *attribute = point->is_gone ? NULL : ss_point_attribute(point, o->label);
-        while (attribute) {
-            any = true;
-            ss_point_remove_attribute(point, attribute);
-            attribute = ss_point_attribute(point, o->label);
-        }
+        any |= !point->is_gone && ss_point_remove_attributes(point, o->label);
     }
     return any;
 }
 
+/* Would an aggregating operation change a label of the point? */
+static bool touches(const operation *o, const ss_point *point) {
+    if (o->action == SS_METRIC_ACTION_DELETE_LABEL) {
+        return ss_point_attribute(point, o->label);
+    }
+    if (o->action == SS_METRIC_ACTION_AGGREGATE_LABEL_VALUES) {
+        return has_label_value(o, point);
+    }
+    bool keeps_all = true;
+    for (uint32_t i = 0; i < point->n_attributes && keeps_all; i++) {
+        keeps_all = contains(o, point->attributes[i].key);
+    }
+    return !keeps_all;
+}
+
 static bool aggregate(metric *m, const operation *o, tally *counts) {
     ss_points *points = &m->points;
-    if (points->kind == SS_METRIC_SUMMARY) {
-        counts->skipped++; /* quantiles of a whole cannot be made from those of its parts */
+    if (points->kind == SS_METRIC_SUMMARY) { /* quantiles of a whole cannot be made from those of its parts */
+        bool is_skipped = false;
+        for (uint32_t i = 0; i < points->n_points && !is_skipped; i++) {
+            is_skipped = !points->points[i].is_gone && touches(o, &points->points[i]);
+        }
+        counts->skipped += is_skipped;
         return true;
     }
     if (o->action == SS_METRIC_ACTION_DELETE_LABEL) {
@@ -320,9 +340,9 @@ static bool rename_metric(metric *m, const transform *t) {
     ss_bytes name = t->new_name;
     if (t->pattern) {
         ss_bytes expanded;
-        /* The groups of the name: matching labels has overwritten them. */
-        if (!ss_pattern_find(t->pattern, m->name, &m->scratch->match)) {
-            return true; /* it may take fewer steps by now */
+        /* The groups of the name: matching labels has overwritten them, and in a long name they may not be found. */
+        if (ss_pattern_find_groups(t->pattern, m->name, &m->scratch->match) != SS_FOUND) {
+            return true;
         }
         if (!ss_pattern_expand(t->pattern, &m->scratch->match, m->name, t->new_name, &m->scratch->arena, &expanded)) {
             return false;
@@ -336,7 +356,7 @@ static bool rename_metric(metric *m, const transform *t) {
 
 /* Does t apply to the metric: to some of its points, to all of them? */
 static bool match_metric(metric *m, const transform *t, bool *any_match, bool *all_match) {
-    *any_match = matches_text(t->pattern, t->include, m->name, &m->scratch->match);
+    *any_match = matches_text(t, t->pattern, t->include, m->name, &m->scratch->match);
     *all_match = *any_match;
     if (!*any_match || !t->n_matchers) {
         return true;
@@ -513,12 +533,14 @@ static ss_status run(ss_op *op, ss_table *table, ss_verdict *verdict) {
         return SS_OK;
     }
     tally counts = {0};
+    uint32_t n_undecided = 0;
     scratch *s = take_scratch(self);
     ss_status status = SS_ERR_NO_MEMORY;
     if (s) {
         ss_arena_count(&s->arena, &table->private_state->holding);
         status = run_with(self, table, s, &counts);
         ss_arena_count(&s->arena, NULL);
+        n_undecided = s->match.n_undecided;
         give_scratch(self, s);
     }
     if (status == SS_ERR_NO_MEMORY) {
@@ -531,6 +553,8 @@ static ss_status run(ss_op *op, ss_table *table, ss_verdict *verdict) {
     ss_op_count(op, table, SS_METRICS_TRANSFORM_MERGED, counts.merge.merged);
     ss_op_count(op, table, SS_METRICS_TRANSFORM_APART, counts.merge.apart);
     ss_op_count(op, table, SS_METRICS_TRANSFORM_SKIPPED, counts.skipped);
+    ss_op_count(op, table, SS_METRICS_TRANSFORM_SUPERSEDED, counts.merge.superseded);
+    ss_op_count(op, table, SS_METRICS_TRANSFORM_UNDECIDED, n_undecided);
     return SS_OK;
 }
 
@@ -588,6 +612,11 @@ static bool copy_pattern(metrics_transform *self, ss_bytes text, ss_pattern **pa
     return *pattern != NULL;
 }
 
+static bool hides(ss_metric_action action) {
+    return action == SS_METRIC_ACTION_DELETE_LABEL || action == SS_METRIC_ACTION_DELETE_LABEL_VALUE ||
+           action == SS_METRIC_ACTION_AGGREGATE_LABELS || action == SS_METRIC_ACTION_AGGREGATE_LABEL_VALUES;
+}
+
 static bool copy_transform(metrics_transform *self, const ss_metric_transform *config, transform *t, ss_error *error) {
     ss_arena *arena = &self->arena;
     t->matchers = take_zeroed(arena, config->n_match_labels / 2, sizeof *t->matchers);
@@ -608,6 +637,7 @@ static bool copy_transform(metrics_transform *self, const ss_metric_transform *c
         }
     }
     for (; t->n_operations < config->n_operations; t->n_operations++) {
+        t->hides |= hides(config->operations[t->n_operations].action);
         if (!copy_operation(arena, &config->operations[t->n_operations], &t->operations[t->n_operations])) {
             return false;
         }

@@ -218,6 +218,7 @@ static bool combine_ints(const ss_points *points, ss_point *first, uint32_t n, s
         set_int(first, n % 2 ? values[n / 2] : ((__int128_t)values[n / 2 - 1] + values[n / 2]) / 2);
         break;
     case SS_AGGREGATION_COUNT: set_int(first, n); break;
+    default: set_int(first, values[n - 1]); break;
     }
     return true;
 }
@@ -250,6 +251,7 @@ static bool combine_doubles(const ss_points *points, ss_point *first, uint32_t n
         set_double(first, n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2);
         break;
     case SS_AGGREGATION_COUNT: set_double(first, n); break;
+    default: set_double(first, values[n - 1]); break;
     }
     return true;
 }
@@ -586,6 +588,10 @@ bool ss_points_merge(ss_points *points, ss_aggregation aggregation, uint64_t see
     }
     group_live(points, &l);
     group_rest(points, &l, counts);
+    const bool is_default = aggregation == SS_AGGREGATION_DEFAULT && points->kind == SS_METRIC_GAUGE;
+    if (aggregation == SS_AGGREGATION_DEFAULT) {
+        aggregation = is_default ? SS_AGGREGATION_LAST : SS_AGGREGATION_SUM;
+    }
     bool counts_numbers =
         aggregation == SS_AGGREGATION_COUNT && (points->kind == SS_METRIC_GAUGE || points->kind == SS_METRIC_SUM);
     for (uint32_t i = 0; i < points->n_points; i++) {
@@ -599,6 +605,7 @@ bool ss_points_merge(ss_points *points, ss_aggregation aggregation, uint64_t see
             n++;
         }
         counts->merged += n - 1;
+        counts->superseded += is_default ? n - 1 : 0;
         if ((n > 1 || counts_numbers) && !combine(points, first, n, aggregation)) {
             return false;
         }

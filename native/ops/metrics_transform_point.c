@@ -344,6 +344,22 @@ void ss_point_remove_attribute(ss_point *point, ss_attribute *attribute) {
     point->has_new_attributes = true;
 }
 
+bool ss_point_remove_attributes(ss_point *point, ss_bytes key) {
+    ss_attribute *kept = ss_point_attribute(point, key);
+    if (!kept) {
+        return false;
+    }
+    const ss_attribute *end = point->attributes + point->n_attributes;
+    for (const ss_attribute *attribute = kept + 1; attribute < end; attribute++) {
+        if (!ss_bytes_equal(attribute->key, key)) {
+            *kept++ = *attribute;
+        }
+    }
+    point->n_attributes = (uint32_t)(kept - point->attributes);
+    point->has_new_attributes = true;
+    return true;
+}
+
 /* ---------------------------------------------------------------- writing */
 
 /* Room for the row's tag and length in front of its body. */

@@ -73,6 +73,8 @@ bool ss_points_decode(const ss_table *table, uint32_t first_row, uint32_t end_ro
 ss_attribute *ss_point_attribute(const ss_point *point, ss_bytes key);
 bool ss_point_add_attribute(ss_arena *arena, ss_point *point, ss_attribute attribute);
 void ss_point_remove_attribute(ss_point *point, ss_attribute *attribute);
+/* All named key, of which there may be as many as fit a request. False: there was none. */
+bool ss_point_remove_attributes(ss_point *point, ss_bytes key);
 
 /* Write the row that point has become into out, which is emptied first. False: out of memory or malformed. */
 bool ss_point_encode(const ss_table *table, const ss_points *points, const ss_point *point, ss_buffer *out,
@@ -87,8 +89,9 @@ bool ss_point_scale(const ss_points *points, ss_point *point, double factor, boo
 /* ------------------------------------------------------------------ merging */
 
 typedef struct ss_merge_counts {
-    uint32_t merged; /* points added into another one */
-    uint32_t apart;  /* points of one identity with another shape than the first */
+    uint32_t merged;     /* points added into another one */
+    uint32_t apart;      /* points of one identity with another shape than the first */
+    uint32_t superseded; /* of merged, points of a gauge of which nothing is left, since nobody said how to merge */
 } ss_merge_counts;
 
 /* Merge points of equal attributes and time (and start, when the temporality is delta) into the first of them.

@@ -18,7 +18,7 @@ import h2.events
 import h2.exceptions
 import hpack
 
-TIMEOUT_S = 20.0
+TIMEOUT_S = 60.0
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, RST_STREAM, SETTINGS, PING, CONTINUATION = 0, 1, 3, 4, 6, 9
 END_STREAM, END_HEADERS = 1, 4
@@ -346,8 +346,8 @@ class RawPeer:
         """Send data."""
         self._socket.sendall(data)
 
-    def flood(self, pieces: Iterable[bytes]) -> bool:
-        """Send pieces until the server ends the connection; False when it took them all."""
+    def flood(self, pieces: Iterable[bytes], patience_s: float = TIMEOUT_S) -> bool:
+        """Send pieces until the server ends the connection; False when it took them all, and patience_s more."""
         try:
             for piece in pieces:
                 if self._is_ended.is_set():
@@ -355,7 +355,7 @@ class RawPeer:
                 self._socket.sendall(piece)
         except OSError:
             return True
-        return self._is_ended.wait(1.0)
+        return self._is_ended.wait(patience_s)
 
     def _read(self) -> None:
         try:

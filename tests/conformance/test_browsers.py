@@ -40,7 +40,7 @@ def client() -> Iterator[http.client.HTTPConnection]:
     )
     keys = {"cors": cors, "response_headers": {"strict-transport-security": Secret("max-age=1")}}
     with Collector("native", http=keys) as collector:
-        connection = http.client.HTTPConnection(*collector.http, timeout=10.0)
+        connection = http.client.HTTPConnection(*collector.http, timeout=60.0)
         yield connection
         connection.close()
 
@@ -111,7 +111,7 @@ def test_configured_headers_are_in_every_answer(transport: str) -> None:
     """Also in those that say no."""
     headers = {"x-a": Secret("b"), "x-c": Secret("d")}
     with Collector(transport, http={"response_headers": headers}) as collector:
-        connection = http.client.HTTPConnection(*collector.http, timeout=10.0)
+        connection = http.client.HTTPConnection(*collector.http, timeout=60.0)
         for method, path, status in (
             ("POST", "/v1/traces", 415),
             ("GET", "/v1/traces", 405),
@@ -128,7 +128,7 @@ def test_paths_below_a_path(transport: str) -> None:
     """A path that ends in a slash takes all below it, but for what a longer one takes."""
     keys = {"traces_url_path": "in/", "logs_url_path": "/in/logs"}
     with Collector(transport, http=keys) as collector:
-        connection = http.client.HTTPConnection(*collector.http, timeout=10.0)
+        connection = http.client.HTTPConnection(*collector.http, timeout=60.0)
         for path, signal in (
             ("/in/a/b?c", Signal.TRACES),
             ("/in/", Signal.TRACES),
@@ -154,7 +154,7 @@ def test_paths_below_a_path(transport: str) -> None:
 def test_choice_of_encodings(transport: str, algorithms: tuple[str, ...], encoding: str, status: int) -> None:
     """Only what is listed is taken; with an empty list bodies are taken as they come."""
     with Collector(transport, http={"compression_algorithms": algorithms}) as collector:
-        connection = http.client.HTTPConnection(*collector.http, timeout=10.0)
+        connection = http.client.HTTPConnection(*collector.http, timeout=60.0)
         headers = {"Content-Type": "application/json"} | ({"Content-Encoding": encoding} if encoding else {})
         connection.request("POST", "/v1/traces", b"{}", headers)
         answer = connection.getresponse()

@@ -60,7 +60,7 @@ def test_old_connection_is_replaced_without_a_lost_call(transport: str) -> None:
         n_calls = 0
         changes = _States(channel)
         while changes.n_leavings < 2:
-            export(TRACES, timeout=10.0)
+            export(TRACES, timeout=60.0)
             n_calls += 1
         assert n_calls == len(collector.take())
 
@@ -149,9 +149,9 @@ def test_ping_of_a_client_of_grpc_is_judged_as_by_its_own_server() -> None:
         states = _States(channel)
         is_told = threading.Event()
         channel.subscribe(lambda state: is_told.set() if states.n_leavings else None)
-        export(TRACES, timeout=10.0)
-        assert is_told.wait(20.0)
-        export(TRACES, timeout=10.0)
+        export(TRACES, timeout=60.0)
+        assert is_told.wait(60.0)
+        export(TRACES, timeout=60.0)
         assert 2 == len(collector.take())
 
 
@@ -166,15 +166,15 @@ def test_health_check_answers_by_what_is_served(transport: str) -> None:
         grpc.insecure_channel(collector.receiver.addresses["grpc"]) as channel,
     ):
         check = channel.unary_unary(CHECK)
-        assert SERVING == check(b"", timeout=10.0)
+        assert SERVING == check(b"", timeout=60.0)
         metrics, traces = (GRPC_PATHS[signal].split("/")[1] for signal in (Signal.METRICS, Signal.TRACES))
-        assert SERVING == check(_service(metrics), timeout=10.0)
-        assert NOT_SERVING == check(_service(traces), timeout=10.0)
+        assert SERVING == check(_service(metrics), timeout=60.0)
+        assert NOT_SERVING == check(_service(traces), timeout=60.0)
         with pytest.raises(grpc.RpcError) as caught:
-            check(_service("other"), timeout=10.0)
+            check(_service("other"), timeout=60.0)
         assert grpc.StatusCode.NOT_FOUND is caught.value.code()
         collector.receiver.publish(Signal.METRICS, None)
-        assert NOT_SERVING == check(b"", timeout=10.0)
+        assert NOT_SERVING == check(b"", timeout=60.0)
 
 
 def test_health_can_be_off(transport: str) -> None:
@@ -184,7 +184,7 @@ def test_health_can_be_off(transport: str) -> None:
         grpc.insecure_channel(collector.receiver.addresses["grpc"]) as channel,
     ):
         with pytest.raises(grpc.RpcError) as caught:
-            channel.unary_unary(CHECK)(b"", timeout=10.0)
+            channel.unary_unary(CHECK)(b"", timeout=60.0)
         assert grpc.StatusCode.UNIMPLEMENTED is caught.value.code()
 
 
@@ -194,8 +194,8 @@ def test_health_watch_tells_of_changes_and_of_the_end() -> None:
         Collector("native") as collector,
         grpc.insecure_channel(collector.receiver.addresses["grpc"]) as channel,
     ):
-        watch: Iterator[bytes] = channel.unary_stream(WATCH)(b"", timeout=20.0)
-        other: Iterator[bytes] = channel.unary_stream(WATCH)(_service("other"), timeout=20.0)
+        watch: Iterator[bytes] = channel.unary_stream(WATCH)(b"", timeout=60.0)
+        other: Iterator[bytes] = channel.unary_stream(WATCH)(_service("other"), timeout=60.0)
         assert (SERVING, SERVICE_UNKNOWN) == (next(watch), next(other))
         for signal in Signal:
             collector.receiver.publish(signal, None)
@@ -227,14 +227,14 @@ def test_grpc_client_at_the_http_port_is_told() -> None:
         grpc.insecure_channel(collector.receiver.addresses["http"]) as channel,
     ):
         with pytest.raises(grpc.RpcError) as caught:
-            channel.unary_unary(EXPORT)(TRACES, timeout=10.0)
+            channel.unary_unary(EXPORT)(TRACES, timeout=60.0)
         assert grpc.StatusCode.UNAVAILABLE is caught.value.code()
 
 
 def test_http_client_at_the_grpc_port_is_told() -> None:
     """An answer that it can show."""
     with Collector("native") as collector:
-        client = http.client.HTTPConnection(*collector.grpc, timeout=10.0)
+        client = http.client.HTTPConnection(*collector.grpc, timeout=60.0)
         client.request("POST", "/v1/traces", TRACES, {"Content-Type": "application/x-protobuf"})
         answer = client.getresponse()
         assert (400, True) == (answer.status, b"this port speaks gRPC" in answer.read())
@@ -253,7 +253,7 @@ def test_unix_sockets_serve_both_protocols(transport: str, tmp_path: pathlib.Pat
         grpc.insecure_channel(f"unix:{paths['grpc']}") as channel,
         socket.socket(socket.AF_UNIX) as client,
     ):
-        channel.unary_unary(EXPORT)(TRACES, timeout=10.0)
+        channel.unary_unary(EXPORT)(TRACES, timeout=60.0)
         client.connect(paths["http"])
         client.sendall(http_request("/v1/traces", TRACES, [("Content-Type", "application/x-protobuf")]))
         assert client.recv(1000).startswith(b"HTTP/1.1 200 ")

@@ -236,7 +236,7 @@ def test_grpcio_client_is_served(signal: Signal, compression: grpc.Compression, 
     host, port = collector.grpc
     with grpc.insecure_channel(f"{host}:{port}") as channel:
         export = channel.unary_unary(GRPC_PATHS[signal])
-        assert b"" == export(GOLDEN[signal], compression=compression, timeout=10)
+        assert b"" == export(GOLDEN[signal], compression=compression, timeout=60)
     assert [GOLDEN[signal]] == collector.take(signal)
 
 

@@ -26,6 +26,7 @@ from tests.conformance.peers import (
     PREFACE,
     RST_STREAM,
     SETTINGS,
+    TIMEOUT_S,
     GrpcPeer,
     HttpPeer,
     RawPeer,
@@ -245,9 +246,10 @@ FLOODS = {
 @pytest.mark.parametrize("name", FLOODS)
 def test_flood_ends_its_connection_and_nothing_else(name: str, transport: str, collector: Collector) -> None:
     """A peer that makes work without an end is cut off; the next client is served."""
+    is_listed = differences.of(transport, f"flood: {name}") is not None
     with RawPeer(collector.grpc) as peer:
-        is_cut_off = peer.flood(FLOODS[name]())
-    assert is_cut_off or differences.of(transport, f"flood: {name}") is not None
+        is_cut_off = peer.flood(FLOODS[name](), 0.0 if is_listed else TIMEOUT_S)
+    assert is_cut_off or is_listed
     _assert_serves(collector)
 
 
@@ -287,20 +289,18 @@ def test_http2_on_the_http_port_is_cut_off(collector: Collector) -> None:
 
 
 def test_shutdown_ends_idle_connections_and_refuses_new_ones(transport: str) -> None:
-    """After shutdown nothing is open, and it came well before its deadline."""
+    """After shutdown nothing is open, and it has not waited for its deadline, which is an hour away."""
     collector = Collector(transport)
     with collector, HttpPeer(collector.http) as http, GrpcPeer(collector.grpc) as grpc:
         http.send(POST)
         assert 200 == http.answer().status
         assert 0 == grpc.call(call_headers(TRACES), grpc_frame(GOLDEN_TRACES)).status
         addresses = [collector.http, collector.grpc]
-        started = time.monotonic()
-        stopping = threading.Thread(target=collector.stop, args=(10.0,))
+        stopping = threading.Thread(target=collector.stop, args=(3600.0,))
         stopping.start()
         assert grpc.is_told_to_go()
         assert http.is_ended()
         stopping.join()
-        assert time.monotonic() - started < 5.0
         for address in addresses:
             with pytest.raises(OSError, match="refused"):
                 connect(address)
@@ -313,9 +313,7 @@ def test_shutdown_gives_up_on_a_crawling_request_at_its_deadline(transport: str)
         http.send(POST[:-1])
         grpc.send(grpc.open(call_headers(TRACES)), grpc_frame(GOLDEN_TRACES)[:-1], end_stream=False)
         assert 200 == _post(collector)
-        started = time.monotonic()
         collector.stop(0.3)
-        assert time.monotonic() - started < 5.0
         assert http.is_ended()
 
 
@@ -362,7 +360,7 @@ def test_large_message_within_the_limit_flows_through_the_windows(transport: str
         assert [body] == collector.take()
 
 
-def _wait_for(condition: Callable[[], bool], timeout_s: float = 10.0) -> None:
+def _wait_for(condition: Callable[[], bool], timeout_s: float = 60.0) -> None:
     """Return once condition holds; what it waits for happens on the server's threads."""
     deadline = time.monotonic() + timeout_s
     pause = threading.Event()

@@ -43,7 +43,7 @@ pytestmark = pytest.mark.skipif(not has_net(), reason="built without the native 
 
 EXPORT = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
 PROTOBUF = {"Content-Type": "application/x-protobuf"}
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 needs_openssl = pytest.mark.skipif(shutil.which("openssl") is None, reason="needs the openssl command")
 
 

@@ -21,7 +21,7 @@ from tests.support import otlp
 
 EXPORT = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
 FREE = "127.0.0.1:0"
-WAIT_S = 20.0
+WAIT_S = 60.0
 
 
 def make_config(backend: int, **sections: Any) -> dict[str, Any]:

@@ -80,7 +80,7 @@ def test_faulty_configuration_fails_alike_in_both(
     said = []
     for words in (["validate"], []):
         done = subprocess.run(
-            [*COMMAND, *words, "--config", str(file)], check=False, capture_output=True, text=True, timeout=30
+            [*COMMAND, *words, "--config", str(file)], check=False, capture_output=True, text=True, timeout=60
         )
         assert done.returncode == 1
         assert not done.stdout

@@ -67,7 +67,7 @@ def test_second_sigterm_ends_at_once(tmp_path: Path) -> None:
     """Who does not want to wait for a backend that hangs need not."""
     ends = threading.Event()
     with Backend() as backend:
-        backend.answer = lambda context: ends.wait(30)
+        backend.answer = lambda context: ends.wait(60)
         with start(tmp_path / "c", make(backend)) as spansieve, Sender(spansieve.grpc) as sender:
             assert sender.send()
             wait_for(lambda: total(spansieve, "otelcol_exporter_in_flight_requests"))
@@ -192,7 +192,7 @@ def test_memory_limiter_refuses_until_there_is_room(tmp_path: Path) -> None:
     """While the backend hangs, requests are refused with a delay; then all that was taken arrives."""
     ends = threading.Event()
     with Backend() as backend:
-        backend.answer = lambda context: ends.wait(30)
+        backend.answer = lambda context: ends.wait(60)
         config = make(backend, timeout="30s", compression="none")  # so that memory is what ends first
         limits = {"check_interval": "20ms", "limit_mib": 60, "spike_limit_mib": 10}
         config["processors"] = {"memory_limiter": limits, "batch": {"timeout": "20ms"}}

@@ -7,7 +7,6 @@ import http.client
 import random
 import signal
 import threading
-import time
 from collections import Counter
 from concurrent import futures
 from pathlib import Path
@@ -163,9 +162,7 @@ def test_shutdown_in_the_midst_loses_nothing_acknowledged(tmp_path: Path) -> Non
         clients = [Client(number, spansieve) for number in range(CLIENTS)]
         wait_for(lambda: len(backend.delivered) > CLIENTS * REQUESTS / 10)
         spansieve.send(signal.SIGTERM)
-        began_s = time.monotonic()
         assert 0 == spansieve.wait()
-        assert time.monotonic() - began_s < 10
         for client in clients:
             client.join()
         assert {1} == set(Counter(backend.delivered).values())

@@ -54,7 +54,7 @@ def send_much(endpoint: str, number: int) -> None:
                     for id in ids
                 )
             )
-            sender._export(request.SerializeToString(), timeout=30)
+            sender._export(request.SerializeToString(), timeout=60)
 
 
 @pytest.mark.skipif(IS_SANITIZED, reason="asserts on resident memory")

@@ -334,8 +334,7 @@ def _of_logs() -> Iterator[tuple[str, Keys]]:
 def _of_metrics() -> Iterator[tuple[str, Keys]]:
     yield "names", {"match_type": "strict", "metric_names": ["GET /", ""]}
     yield "names like", {"match_type": "regexp", "metric_names": ["^POST", "health$$"]}
-    yield "expressions", {"match_type": "expr", "metric_names": ["GET /"]}
-    yield "resources", {"match_type": "strict", "resources": [{"key": "none"}]}
+    yield "resources", {"match_type": "strict", "resources": [{"key": "service.name", "value": "shop"}]}
 
 
 class Case(NamedTuple):

@@ -1,9 +1,8 @@
-/* attributes and resource at the C seam: exact bytes, odd encodings of the same data, bad configuration, threads, cost.
- */
+/* attributes and resource at the C seam: exact bytes, odd encodings of the same data, bad configuration, threads.
+ * What it costs is in test_growth.c. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "check.h"
 #include "ops/op.h"
@@ -326,26 +325,7 @@ static void test_bad_configuration_is_an_error(void) {
     CHECK_EQUAL(SS_ERR_LIMIT, error.code);
 }
 
-/* A span may have as many attributes as a request has room for: the time for it must not grow with their square. */
-static void test_many_attributes_take_linear_time(void) {
-    ss_buffer span = {0}, out = {0};
-    for (int i = 0; i < 200000; i++) {
-        put_attribute(&span, SS_SPAN_ATTRIBUTES, i % 2 ? "k" : "x", "v");
-    }
-    ss_buffer request = request_of(&span, NULL);
-    const ss_attribute_action action = {.verb = SS_ATTRIBUTE_DELETE, .pattern = TEXT("x")};
-    ss_op *op = new_op(&action, 1, false);
-    clock_t start = clock();
-    CHECK(!apply(op, SS_SIGNAL_TRACES, &request, &out));
-    CHECK((double)(clock() - start) / CLOCKS_PER_SEC < 5);
-    CHECK(out.length < request.length * 6 / 10);
-    ss_op_free(op);
-    ss_buffer_free(&request);
-    ss_buffer_free(&out);
-}
-
-/* A header that goes into each item makes no small request a huge one; and where it is not to be written, it is not
- * even joined. */
+/* A header that goes into each item makes no small request a huge one. */
 static void test_header_in_each_item_is_bounded(void) {
     enum { N = 20000, VALUES = 3000, VALUE_BYTES = 10 };
     ss_buffer metadata = {0};
@@ -368,9 +348,7 @@ static void test_header_in_each_item_is_bounded(void) {
         CHECK_EQUAL(SS_OK, ss_scan(SS_SIGNAL_TRACES, request.data, request.length, table, &error));
         table->private_state->metadata = metadata.data;
         table->private_state->metadata_length = metadata.length;
-        clock_t start = clock();
         CHECK_EQUAL(is_there ? SS_OK : SS_ERR_LIMIT, ss_op_run(op, table, &verdict));
-        CHECK((double)(clock() - start) / CLOCKS_PER_SEC < 5);
         CHECK(table->private_state->replacements.length <= (64 << 20) + 16 * request.length);
         CHECK(!is_there || ss_table_is_untouched(table));
         ss_table_free(table);
@@ -383,8 +361,8 @@ static void test_header_in_each_item_is_bounded(void) {
     ss_buffer_free(&metadata);
 }
 
-/* A pattern that is slow with some texts holds nobody up for longer because there are many of them. */
-static void test_slow_patterns_are_bounded(void) {
+/* Very many texts that back-tracking is slow with keep none that matches from being found. */
+static void test_slow_texts_hide_no_other(void) {
     ss_buffer span = {0}, out = {0};
     char key[40];
     for (int i = 0; i < 20000; i++) {
@@ -396,70 +374,12 @@ static void test_slow_patterns_are_bounded(void) {
     const ss_attribute_action action = {.verb = SS_ATTRIBUTE_DELETE, .pattern = TEXT("^(\\w+\\s?)*$")};
     ss_op *op = new_op(&action, 1, false);
     for (int i = 0; i < 2; i++) {
-        clock_t start = clock();
         CHECK(!apply(op, SS_SIGNAL_TRACES, &request, &out));
-        CHECK((double)(clock() - start) / CLOCKS_PER_SEC < 5);
         CHECK(out.length < request.length); /* k is found nevertheless */
     }
     ss_op_free(op);
     ss_buffer_free(&request);
     ss_buffer_free(&out);
-}
-
-/* Nor that for scopes of one resource, which include and exclude are to read once. */
-static void test_many_scopes_take_linear_time(void) {
-    enum { N = 40000 };
-    ss_buffer resource = {0}, container = {0}, scope = {0}, span = {0}, request = {0}, out = {0};
-    for (int i = 0; i < N; i++) {
-        put_attribute(&resource, SS_RESOURCE_ATTRIBUTES, "x", "v");
-    }
-    put_message(&container, SS_RESOURCE_SPANS_RESOURCE, &resource);
-    for (int i = 0; i < N; i++) {
-        put_attribute(&span, SS_SPAN_ATTRIBUTES, "k", "v");
-        put_message(&scope, SS_SCOPE_SPANS_SPANS, &span);
-        put_message(&container, SS_RESOURCE_SPANS_SCOPE_SPANS, &scope);
-    }
-    put_message(&request, SS_EXPORT_TRACE_SERVICE_REQUEST_RESOURCE_SPANS, &container);
-    const ss_text service = TEXT("frontend");
-    const ss_attribute_match exclude = {.services = {&service, 1}};
-    const ss_attribute_action action = {.verb = SS_ATTRIBUTE_DELETE, .key = TEXT("k")};
-    const ss_attributes_config config = {.exclude = &exclude, .actions = &action, .n_actions = 1};
-    ss_error error = {0};
-    ss_op *op = ss_attributes_new(&config, &error);
-    clock_t start = clock();
-    CHECK(!apply(op, SS_SIGNAL_TRACES, &request, &out));
-    CHECK((double)(clock() - start) / CLOCKS_PER_SEC < 5);
-    CHECK(out.length < request.length - N * (sizeof "k" + sizeof "v"));
-    ss_op_free(op);
-    ss_buffer *const buffers[] = {&resource, &container, &scope, &span, &request, &out};
-    for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++) {
-        ss_buffer_free(buffers[i]);
-    }
-}
-
-/* Nor that for a resource in pieces, each of which becomes an edit. */
-static void test_many_pieces_take_linear_time(void) {
-    enum { N = 100000 };
-    ss_buffer resource = {0}, container = {0}, scope = {0}, span = {0}, request = {0}, out = {0};
-    for (int i = 0; i < N; i++) {
-        put_attribute(&resource, SS_RESOURCE_ATTRIBUTES, "x", "v");
-        put_message(&container, SS_RESOURCE_SPANS_RESOURCE, &resource);
-    }
-    put_attribute(&span, SS_SPAN_ATTRIBUTES, "k", "v");
-    put_message(&scope, SS_SCOPE_SPANS_SPANS, &span);
-    put_message(&container, SS_RESOURCE_SPANS_SCOPE_SPANS, &scope);
-    put_message(&request, SS_EXPORT_TRACE_SERVICE_REQUEST_RESOURCE_SPANS, &container);
-    const ss_attribute_action action = {.verb = SS_ATTRIBUTE_DELETE, .pattern = TEXT("x")};
-    ss_op *op = new_op(&action, 1, true);
-    clock_t start = clock();
-    CHECK(!apply(op, SS_SIGNAL_TRACES, &request, &out));
-    CHECK((double)(clock() - start) / CLOCKS_PER_SEC < 5);
-    CHECK(out.length < request.length - N * (sizeof "x" + sizeof "v"));
-    ss_op_free(op);
-    ss_buffer *const buffers[] = {&resource, &container, &scope, &span, &request, &out};
-    for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++) {
-        ss_buffer_free(buffers[i]);
-    }
 }
 
 static void test_every_truncation_is_refused_or_done(void) {
@@ -540,11 +460,8 @@ int main(void) {
     test_resource_in_pieces();
     test_sampler_edits_between_attributes();
     test_bad_configuration_is_an_error();
-    test_many_attributes_take_linear_time();
     test_header_in_each_item_is_bounded();
-    test_slow_patterns_are_bounded();
-    test_many_scopes_take_linear_time();
-    test_many_pieces_take_linear_time();
+    test_slow_texts_hide_no_other();
     test_every_truncation_is_refused_or_done();
     test_threads_share_one_op();
     return check_finish();

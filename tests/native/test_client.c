@@ -653,7 +653,7 @@ static ss_client *new_client(const char *host, uint16_t port, uint32_t max_conne
                                .port = port,
                                .user_agent = "test",
                                .max_connections = max_connections,
-                               .connect_timeout_ns = SECOND};
+                               .connect_timeout_ns = 60 * (uint64_t)SECOND};
     ss_client *client = ss_client_new(&config, &error);
     CHECK(client != NULL);
     return client;
@@ -680,7 +680,7 @@ static void test_connections_are_reused_and_replaced(void) {
         server_start(&backend, cases[i].behaviour, NULL);
         ss_client *client = new_client("127.0.0.1", backend.port, 4);
         for (int n = 0; n < 5; n++) {
-            ss_client_result result = call(client, 20 * (uint64_t)SECOND);
+            ss_client_result result = call(client, 60 * (uint64_t)SECOND);
             CHECK_EQUAL(SS_OK, result.transport_status);
             CHECK_EQUAL(0, result.grpc_status);
             CHECK(result.bytes_sent > 5 + 5 + 2 * 9);
@@ -696,8 +696,8 @@ static void test_failures_are_told_apart(void) {
     server backend;
     server_start(&backend, REJECT_SECOND, NULL);
     ss_client *rejected = new_client("127.0.0.1", backend.port, 1);
-    CHECK_EQUAL(0, call(rejected, 20 * (uint64_t)SECOND).grpc_status);
-    CHECK_EQUAL(SS_CODE_INTERNAL, call(rejected, 20 * (uint64_t)SECOND).grpc_status);
+    CHECK_EQUAL(0, call(rejected, 60 * (uint64_t)SECOND).grpc_status);
+    CHECK_EQUAL(SS_CODE_INTERNAL, call(rejected, 60 * (uint64_t)SECOND).grpc_status);
     ss_client_free(rejected);
     server_stop(&backend);
     CHECK_EQUAL(2, backend.n_calls); /* it may have been processed: the caller decides */
@@ -707,19 +707,19 @@ static void test_failures_are_told_apart(void) {
     ss_client_result result = call(client, SECOND / 20);
     CHECK_EQUAL(SS_ERR_TIMEOUT, result.transport_status);
     ss_client_close(client);
-    CHECK_EQUAL(SS_ERR_CLOSED, call(client, SECOND).transport_status);
+    CHECK_EQUAL(SS_ERR_CLOSED, call(client, 60 * (uint64_t)SECOND).transport_status);
     ss_client_free(client);
     server_stop(&backend);
 
     client = new_client("127.0.0.1", backend.port, 1); /* nobody listens there any more */
-    result = call(client, SECOND);
+    result = call(client, 60 * (uint64_t)SECOND);
     CHECK_EQUAL(SS_ERR_IO, result.transport_status);
     CHECK(strstr(result.message, "connect: ") == result.message);
     ss_client_free(client);
 
     server_start(&backend, CLOSE_AT_ONCE, NULL);
     client = new_client("127.0.0.1", backend.port, 1);
-    CHECK_EQUAL(SS_ERR_IO, call(client, 20 * (uint64_t)SECOND).transport_status);
+    CHECK_EQUAL(SS_ERR_IO, call(client, 60 * (uint64_t)SECOND).transport_status);
     ss_client_free(client);
     server_stop(&backend);
     CHECK_EQUAL(1, backend.n_connections); /* a new connection gets no second try */
@@ -775,7 +775,7 @@ static void test_cancelled_calls(void) {
     ss_client_export(client, SS_SIGNAL_TRACES, SS_ENCODING_IDENTITY, message, 5, UINT64_MAX, cancel_fd, &result);
     CHECK_EQUAL(SS_ERR_CANCELLED, result.transport_status);
     CHECK(strcmp("cancelled", result.message) == 0);
-    result = call(client, 20 * (uint64_t)SECOND);
+    result = call(client, 60 * (uint64_t)SECOND);
     CHECK_EQUAL(SS_OK, result.transport_status);
     CHECK_EQUAL(0, result.grpc_status);
     ss_client_free(client);
@@ -791,7 +791,7 @@ static void test_threads_share_the_pool(void) {
     ss_client *client = new_client("127.0.0.1", backend.port, 3);
     caller callers[6];
     for (int i = 0; i < 6; i++) {
-        callers[i] = (caller){.client = client, .n_calls = 50, .timeout_ns = 20 * (uint64_t)SECOND};
+        callers[i] = (caller){.client = client, .n_calls = 50, .timeout_ns = 60 * (uint64_t)SECOND};
         pthread_create(&callers[i].thread, NULL, run_caller, &callers[i]);
     }
     for (int i = 0; i < 6; i++) {
@@ -806,7 +806,7 @@ static void test_threads_share_the_pool(void) {
 
 /* ------------------------------------------------------------------ from a queue */
 
-static const ss_export_watch no_watch = {20 * (uint64_t)SECOND, UINT32_MAX, UINT64_MAX};
+static const ss_export_watch no_watch = {60 * (uint64_t)SECOND, UINT32_MAX, UINT64_MAX};
 
 typedef struct exporter {
     ss_runtime *runtime;
@@ -972,7 +972,7 @@ static void test_unix_socket(void) {
     server backend;
     server_start(&backend, ANSWER, path);
     ss_client *client = new_client(path, 0, 1);
-    CHECK_EQUAL(SS_OK, call(client, 20 * (uint64_t)SECOND).transport_status);
+    CHECK_EQUAL(SS_OK, call(client, 60 * (uint64_t)SECOND).transport_status);
     ss_client_free(client);
     server_stop(&backend);
     unlink(path);

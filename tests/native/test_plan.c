@@ -3,7 +3,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "check.h"
 #include "made_request.h"
@@ -150,9 +149,10 @@ static ss_status sink_consume(ss_consumer *consumer, ss_worker *worker, const ss
 
 static const ss_consumer_vtable sink_vtable = {sink_consume, NULL};
 
-/* However a request is to be split, neither time nor memory grow with the square of what was sent. */
+/* However a request is to be split, memory does not grow with the square of what was sent. Nor does time, says
+ * test_growth.c. */
 static void test_batch_bounds_the_cost_of_splitting(void) {
-    enum { SECONDS = 20, MIB = 1 << 20 };
+    enum { MIB = 1 << 20 };
     const uint64_t never = 3600u * 1000000000ull;
     const hostile_case cases[] = {
         {100000, 0, {never, 2, 2, 0}, 32 * MIB},                 /* very many parts, */
@@ -193,9 +193,7 @@ static void test_batch_bounds_the_cost_of_splitting(void) {
             }
         }
         ss_buffer_append(&request, spans.data + 6, spans.length - 6);
-        clock_t start = clock();
         CHECK_EQUAL(SS_OK, ss_consumer_push(batch, worker, request.data, request.length, &verdict));
-        CHECK((double)(clock() - start) / CLOCKS_PER_SEC < SECONDS);
         CHECK_EQUAL(SS_OK, ss_batch_drain(batch, never));
         CHECK_EQUAL(c->spans, out.items);
         CHECK(out.bytes <= c->bytes_max);

@@ -2,7 +2,6 @@
 #include "otlp/regroup.h"
 
 #include <string.h>
-#include <time.h>
 
 #include "check.h"
 
@@ -180,35 +179,11 @@ static void test_many_resources(void) {
     ss_buffer_free(&out);
 }
 
-/* A resource is a peer's choice: whatever it says, finding it again must not take longer the more there are. The second
- * word of these is the public constant of ss_hash_mix, which would make a factor 0 were there no secret in it. */
-static void test_chosen_resources_take_linear_time(void) {
-    enum { N = 60000, OWNER_BYTES = 32 };
-    static const uint8_t constant[] = {0x93, 0xfd, 0x59, 0x66, 0xb8, 0xfe, 0xe8, 0xd6};
-    ss_buffer request = {0}, out = {0};
-    for (uint32_t i = 0; i < N + N / 8; i++) {
-        const uint8_t head[] = {OWNER << 3 | 2, OWNER_BYTES + 2, OWNER << 3 | 2, OWNER_BYTES};
-        uint8_t owner[OWNER_BYTES] = {0};
-        const uint32_t number = i < N ? i : 0; /* enough of it to be worth the copy */
-        memcpy(owner, &number, sizeof number);
-        memcpy(owner + 22, constant, sizeof constant); /* with tag and length: the last of the first four words */
-        ss_buffer_append(&request, head, sizeof head);
-        ss_buffer_append(&request, owner, sizeof owner);
-    }
-    clock_t start = clock();
-    CHECK(regroup(&request, &out));
-    CHECK((double)(clock() - start) / CLOCKS_PER_SEC < 5);
-    CHECK_EQUAL(N * (OWNER_BYTES + 4), out.length);
-    ss_buffer_free(&request);
-    ss_buffer_free(&out);
-}
-
 int main(void) {
     test_equal_resources_and_scopes_stand_once();
     test_bytes_are_exact();
     test_what_cannot_be_taken_apart_stays();
     test_little_to_save_stays();
     test_many_resources();
-    test_chosen_resources_take_linear_time();
     return check_finish();
 }

@@ -179,15 +179,14 @@ def _is_chosen(
 ) -> bool:
     def meets(properties: MatchProperties) -> bool:
         if signal is Signal.METRICS:
-            return _meets_any(properties, properties.metric_names, metric.name)
+            resource = container.resource.attributes
+            return _meets_any(properties, properties.metric_names, metric.name) and all(
+                _meets_condition(properties, each, resource) for each in properties.resources
+            )
         return _meets(signal, properties, container, scope, item)
 
-    asks = [
-        properties is not None and (signal is not Signal.METRICS or bool(properties.metric_names))
-        for properties in (config.include, config.exclude)
-    ]
-    included = not asks[0] or meets(config.include)  # type: ignore[arg-type]
-    return included and not (asks[1] and meets(config.exclude))  # type: ignore[arg-type]
+    included = config.include is None or meets(config.include)
+    return included and not (config.exclude is not None and meets(config.exclude))
 
 
 def _meets_text(properties: MatchProperties, wanted: str, text: str) -> bool:

@@ -16,7 +16,7 @@ import pytest
 from collector.ids import Signal
 
 TOOLS = Path(os.environ.get("SPANSIEVE_BENCH_TOOLS", Path(__file__).parents[2] / "build" / "bench"))
-WAIT_S = 20.0
+WAIT_S = 60.0
 
 needs_tools = pytest.mark.skipif(
     not (TOOLS / "spansieve-load").exists(), reason="build/bench is not there: make bench-tools"

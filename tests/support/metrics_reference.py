@@ -204,7 +204,8 @@ def _aggregate(metric: Any, operation: Operation) -> None:
     kind = metric.WhichOneof("data")
     data = getattr(metric, kind)
     is_delta = getattr(data, "aggregation_temporality", 0) == DELTA
-    _keep(metric, _merged(kind, list(points), is_delta, operation.aggregation_type or "sum"))
+    aggregation = operation.aggregation_type or ("last" if kind == "gauge" else "sum")
+    _keep(metric, _merged(kind, list(points), is_delta, aggregation))
 
 
 def _identity(point: Any, is_delta: bool) -> Any:
@@ -278,6 +279,7 @@ def _combine_numbers(base: Any, members: list[Any], aggregation: str) -> None:
         "max": max,
         "median": _median,
         "count": len,
+        "last": lambda numbers: numbers[-1],
     }
     result = ways[aggregation](values)
     if is_int and INT_MIN <= result <= INT_MAX:

@@ -74,7 +74,7 @@ class TestThread:
         thread = Thread(int, "x")
         thread.start()
         thread.join()
-        assert is_told.wait(10)
+        assert is_told.wait(60)
         assert [ValueError] == told
         assert not thread.is_alive()
 
@@ -111,6 +111,6 @@ def test_process_ends_cleanly_with_threading_imported_by_a_thread() -> None:
         "assert 'threading' in sys.modules\n"
     )
     result = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=20
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
     )
     assert ("", "") == (result.stdout, result.stderr)

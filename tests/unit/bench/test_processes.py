@@ -28,7 +28,7 @@ def test_children_count_while_they_live_and_after(tmp_path: Path) -> None:
     core = min(os.sched_getaffinity(0))
     log = tmp_path / "log"
     with Process([sys.executable, "-c", script], core=core, log=log) as process:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while cpu_seconds(process.pid) < 0.4 and time.monotonic() < deadline:
             time.sleep(0.01)
         assert cpu_seconds(process.pid) >= 0.4

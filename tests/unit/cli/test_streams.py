@@ -47,7 +47,7 @@ def spansieve(
         stdin=subprocess.DEVNULL,
         stdout=stdout,
         stderr=subprocess.PIPE,
-        timeout=20,
+        timeout=60,
         check=False,
     )
 
@@ -104,11 +104,11 @@ exporters: {{nop: }}, service: {{telemetry: {{metrics: {{level: none}}}},
 pipelines: {{traces: {{receivers: [otlp], exporters: [nop]}}}}}}}}"""
     process = subprocess.Popen(command(["--config", config], ALL), cwd=ROOT)
     try:
-        deadline_s = time.monotonic() + 20
+        deadline_s = time.monotonic() + 60
         while not path.exists() and process.poll() is None and time.monotonic() < deadline_s:
             time.sleep(0.01)
         streams = [os.readlink(f"/proc/{process.pid}/fd/{number}") for number in range(3)]
         assert [os.devnull] * 3 == streams
     finally:
         process.terminate()
-        assert 0 == process.wait(20)
+        assert 0 == process.wait(60)

@@ -409,3 +409,23 @@ def test_any_configuration_is_loaded_or_told(values: dict[str, Any], service: An
             load_text(json.dumps(document), X="1", MAP="otlp: {a: 1}")
         except ConfigError as error:
             assert all(problem.message for problem in error.problems)
+
+
+_SAMPLED = """\
+receivers: {otlp: {protocols: {grpc: {endpoint: "localhost:0"}}}}
+processors: {probabilistic_sampler: {sampling_percentage: 5, from_attribute: user}}
+exporters: {debug: }
+"""
+
+
+@pytest.mark.parametrize(
+    ("signals", "warns"), [(("traces",), True), (("logs",), False), (("traces", "logs"), False)]
+)
+def test_key_without_effect_in_all_pipelines_is_warned_of(signals: tuple[str, ...], warns: bool) -> None:
+    """One that a pipeline of the component can use is not."""
+    pipeline = "{receivers: [otlp], processors: [probabilistic_sampler], exporters: [debug]}"
+    pipelines = ", ".join(f"{signal}: {pipeline}" for signal in signals)
+    text = f"yaml:{_SAMPLED}service: {{pipelines: {{{pipelines}}}}}"
+    document = load([text], (), Registry(), {})
+    found = [text for text in document.warnings if "from_attribute: has no effect" in text]
+    assert warns == bool(found)

@@ -20,7 +20,7 @@ from collector.telemetry.instruments import Sample
 from collector.telemetry.logs import Log
 from tests.support.timer import Timer
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 class Recorder(logging.Handler):

@@ -173,7 +173,7 @@ def test_snappy_over_grpc_is_framed() -> None:
         peer.start()
         made = Scene(listener.getsockname()[1], compression=Compression.SNAPPY)
         made.push(traces(3))
-        peer.join(20)
+        peer.join(60)
     made.exporter.shutdown(5)
     frame = sent[0][sent[0].index(b"\xff\x06\0\0sNaPpY") :]
     assert traces(3) == Codec().decompress("x-snappy-framed", frame, 1 << 20)

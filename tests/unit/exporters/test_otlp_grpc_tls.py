@@ -192,7 +192,7 @@ class Odd:
             except OSError:
                 return
             with raw, contextlib.suppress(OSError):
-                raw.settimeout(5)
+                raw.settimeout(60)
                 if self._context is None:
                     self._then(raw)
                 else:

@@ -36,7 +36,7 @@ def test_handles_in_a_cycle_are_freed_without_touching_freed_memory() -> None:
         capture_output=True,
         text=True,
         env=environment,
-        timeout=30,
+        timeout=60,
         check=False,
     )
     assert (0, "alive\n") == (process.returncode, process.stdout), process.stderr

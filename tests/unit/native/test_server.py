@@ -82,7 +82,7 @@ class Running:
 
     def post(self, path: str, body: bytes, **headers: str) -> tuple[int, dict[str, str], bytes]:
         """Send one request to the HTTP listener; return status, headers and body."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port("http"), timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port("http"), timeout=60)
         with contextlib.closing(connection):
             connection.request("POST", path, body, {k.replace("_", "-"): v for k, v in headers.items()})
             response = connection.getresponse()
@@ -105,7 +105,7 @@ def test_grpcio_exports(running: Running, compression: grpc.Compression) -> None
     with running.channel(compression) as channel:
         export = channel.unary_unary(EXPORT)
         for _ in range(20):
-            assert export(MESSAGE, timeout=20) == b""
+            assert export(MESSAGE, timeout=60) == b""
     assert (
         running.taken.messages
         == [(lib.SS_SIGNAL_TRACES, lib.SS_TRANSPORT_GRPC, lib.SS_PAYLOAD_PROTOBUF, MESSAGE)] * 20
@@ -118,7 +118,7 @@ def test_grpcio_calls_at_once(running: Running) -> None:
     """Calls that are open at once on one connection are all answered."""
     with running.channel() as channel:
         export = channel.unary_unary(EXPORT)
-        calls = [export.future(bytes([i]) * 3000, timeout=20) for i in range(100)]
+        calls = [export.future(bytes([i]) * 3000, timeout=60) for i in range(100)]
         assert all(call.result() == b"" for call in calls)
     assert sorted(message[3][0] for message in running.taken.messages) == list(range(100))
 
@@ -140,7 +140,7 @@ def test_grpcio_calls_at_once(running: Running) -> None:
 def test_grpcio_sees_the_refusal(running: Running, path: str, body: bytes, code: str, details: str) -> None:
     """Refusals reach grpcio with status and text, and nothing is accepted."""
     with running.channel() as channel, pytest.raises(grpc.RpcError) as raised:
-        channel.unary_unary(path)(body, timeout=20)
+        channel.unary_unary(path)(body, timeout=60)
     assert raised.value.code() is grpc.StatusCode[code]
     assert details in raised.value.details()
     assert running.taken.messages == []
@@ -155,7 +155,7 @@ def test_grpcio_sees_the_verdict(running: Running) -> None:
         "retry_delay_ms": 2500,
     }
     with running.channel() as channel, pytest.raises(grpc.RpcError) as raised:
-        channel.unary_unary(EXPORT)(MESSAGE, timeout=20)
+        channel.unary_unary(EXPORT)(MESSAGE, timeout=60)
     assert raised.value.code() is grpc.StatusCode.UNAVAILABLE
     assert raised.value.details() == "voll: 100% belegt, später"
     trailers = dict(raised.value.trailing_metadata())
@@ -195,7 +195,7 @@ def test_http_refusals_have_their_status(running: Running) -> None:
 
 def test_admin_request_is_answered_by_python(running: Running) -> None:
     """A request waits until Python replies under its token."""
-    connection = http.client.HTTPConnection("127.0.0.1", running.port("admin"), timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", running.port("admin"), timeout=60)
     with contextlib.closing(connection):
         assert running.server.next_request() is None
         connection.request("GET", "/metrics?name=x")
@@ -214,10 +214,10 @@ def test_reload_loses_no_call(running: Running) -> None:
     """While a second server takes over the sockets, every call of an open channel succeeds."""
     with running.channel() as channel:
         export = channel.unary_unary(EXPORT)
-        calls = [export.future(MESSAGE, timeout=20, wait_for_ready=True) for _ in range(50)]
+        calls = [export.future(MESSAGE, timeout=60, wait_for_ready=True) for _ in range(50)]
         old, running.server = running.server, running.serve()
         assert old.shutdown(10)
-        calls += [export.future(MESSAGE, timeout=20, wait_for_ready=True) for _ in range(50)]
+        calls += [export.future(MESSAGE, timeout=60, wait_for_ready=True) for _ in range(50)]
         assert all(call.result() == b"" for call in calls)
     assert len(running.taken.messages) == 100
 

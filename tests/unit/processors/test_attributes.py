@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
+from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
+from opentelemetry.proto.metrics.v1.metrics_pb2 import NumberDataPoint
 
-from collector.component import Settings
+from collector.component import Loop, Settings
 from collector.config.attributes import Action, Attribute, Library, MatchProperties, SeverityNumber
 from collector.config.decode import decode
 from collector.errors import ConfigError
@@ -20,6 +23,7 @@ from collector.native.runtime import Runtime, Worker
 from collector.processors import attributes, probabilistic_sampler, resource
 from collector.telemetry.logs import Log
 from tests.support import attributes_reference, otlp
+from tests.support.sampler_harness import Timers
 
 Config = attributes.Config | resource.Config
 
@@ -29,6 +33,7 @@ class Harness:
 
     def __init__(self, signal: Signal, *configs: Any) -> None:
         self.signal = signal
+        self.timers = Timers()
         self.runtime = Runtime()
         self.worker = Worker(self.runtime)
         modules = {module.Config: module for module in (attributes, resource, probabilistic_sampler)}
@@ -40,6 +45,7 @@ class Harness:
                     signal=signal,
                     runtime=self.runtime,
                     log=Log(logging.getLogger("test")),
+                    loop=cast("Loop", self.timers),
                 ),
             )
             for config in configs
@@ -172,6 +178,96 @@ def test_bad_action_is_told_with_its_place(action: dict[str, Any], message: str)
         assert message in text
 
 
+@pytest.mark.parametrize("name", ["include", "exclude"])
+def test_metrics_are_chosen_by_resource(name: str) -> None:
+    """A resource that does not match keeps its metrics from what is done, or lets them have it."""
+    choice = MatchProperties(match_type="strict", resources=(Attribute(key="service.name", value="shop"),))
+    harness = acting(Action(key="k", action="delete"), signal=Signal.METRICS, **{name: choice})
+    request = otlp.sums("m", NumberDataPoint(attributes=[otlp.attribute("k", "v")]))
+    request.resource_metrics.append(request.resource_metrics[0])
+    for container, service in zip(request.resource_metrics, ("shop", "cart"), strict=True):
+        container.resource.attributes.append(otlp.attribute("service.name", service))
+    left = {
+        container.resource.attributes[0].value.string_value: len(
+            container.scope_metrics[0].metrics[0].sum.data_points[0].attributes
+        )
+        for container in harness.run(request).resource_metrics
+    }
+    assert left == ({"shop": 0, "cart": 1} if name == "include" else {"shop": 1, "cart": 0})
+
+
+def _record(body: str) -> Any:
+    return otlp.logs(
+        LogRecord(body=AnyValue(string_value=body), attributes=[otlp.attribute("user.email", "a@b")])
+    )
+
+
+@pytest.mark.parametrize(
+    "pattern", [".*password.*", "password", r"(\w+ ?)+: password=\w+", r"^(line \d+ )+.*password="]
+)
+def test_a_long_body_is_searched_to_its_end(pattern: str) -> None:
+    """Half a megabyte between the beginning and what is looked for hides nothing."""
+    choice = MatchProperties(match_type="regexp", log_bodies=(pattern,))
+    harness = acting(Action(key="user.email", action="delete"), signal=Signal.LOGS, include=choice)
+    lines = "line 1 " * 70_000
+    for body, n_left in ((f"{lines}: password=1", 0), (f"{lines}: passwort=1", 1)):
+        (resource_logs,) = harness.run(_record(body)).resource_logs
+        assert n_left == len(resource_logs.scope_logs[0].log_records[0].attributes)
+
+
+def test_keys_of_actions_that_change_nothing_are_told() -> None:
+    """What the Collector takes in silence, of both processors."""
+    actions = (
+        Action(key="a", action="insert", value=1, default_value=2),
+        Action(key="b", action="delete", from_context="metadata.x"),
+        Action(key="c", action="upsert", from_context="metadata.x", default_value=2),
+    )
+    for config, field in (
+        (attributes.Config(actions=actions), "actions"),
+        (resource.Config(attributes=actions), "attributes"),
+    ):
+        found = dict(config.without_effect(Signal.LOGS))
+        assert {f"{field}::0::default_value", f"{field}::1::from_context"} == found.keys()
+
+
+class TestGivenUp:
+    """Searches that no way is found for: a back reference, in a text that makes it go back for ever."""
+
+    PATTERN = r"^(a+)+\1!"
+    TEXT = "a" * 50_000 + " !"
+
+    def test_what_may_be_a_secret_goes(self, caplog: pytest.LogCaptureFixture) -> None:
+        """A key that may match is deleted and hashed, counted, and told of."""
+        harness = acting(Action(pattern=self.PATTERN, action="delete"))
+        harness.processors[0].start()
+        assert {"b": "c"} == left_of(harness, **{self.TEXT: "secret", "b": "c"})
+        (sample,) = harness.processors[0].samples()
+        assert ("spansieve_processor_given_up_searches", 1) == (sample.instrument.name, sample.value)
+        harness.timers.advance(60)
+        (record,) = caplog.records
+        assert "given up" in record.getMessage()
+        harness.processors[0].shutdown(0)
+        hashing = acting(Action(pattern=self.PATTERN, action="hash"))
+        assert {self.TEXT: hashlib.sha256(b"secret").hexdigest()} == left_of(hashing, **{self.TEXT: "secret"})
+
+    @pytest.mark.parametrize(("action", "n_left"), [("delete", 0), ("insert", 1)])
+    def test_what_may_be_included_is_where_something_is_hidden(self, action: str, n_left: int) -> None:
+        """A body that may match is taken for one where actions delete, and for none where they do not."""
+        choice = MatchProperties(match_type="regexp", log_bodies=(self.PATTERN,))
+        value = {"value": 1} if action == "insert" else {}
+        key = "new" if action == "insert" else "user.email"
+        harness = acting(Action(key=key, action=action, **value), signal=Signal.LOGS, include=choice)
+        (resource_logs,) = harness.run(_record(self.TEXT)).resource_logs
+        assert n_left == len(resource_logs.scope_logs[0].log_records[0].attributes)
+
+    def test_what_may_be_excluded_is_not(self) -> None:
+        """Where actions delete, an exception must be sure."""
+        choice = MatchProperties(match_type="regexp", log_bodies=(self.PATTERN,))
+        harness = acting(Action(key="user.email", action="delete"), signal=Signal.LOGS, exclude=choice)
+        (resource_logs,) = harness.run(_record(self.TEXT)).resource_logs
+        assert not resource_logs.scope_logs[0].log_records[0].attributes
+
+
 @pytest.mark.parametrize(
     ("signal", "properties", "place", "message"),
     [
@@ -184,6 +280,18 @@ def test_bad_action_is_told_with_its_place(action: dict[str, Any], message: str)
             {"match_type": "regexp", "span_names": ("a", "[")},
             "include::span_names::1",
             "error creating span name filters: error parsing regexp '['",
+        ),
+        (
+            Signal.METRICS,
+            {"match_type": "expr", "metric_names": ("a",)},
+            "include::match_type",
+            '"expr" is not supported, and would match all metrics',
+        ),
+        (
+            Signal.METRICS,
+            {"resources": (Attribute(key="a", value="b"),)},
+            "include::resources::0",
+            "unrecognized match_type: ''",
         ),
         (
             Signal.LOGS,
@@ -320,10 +428,10 @@ def _texts(is_regexp: bool, *texts: str) -> st.SearchStrategy[Any]:
 def _matches(draw: Any, signal: Signal) -> MatchProperties | None:
     is_regexp = draw(st.booleans())
     fields: dict[str, Any] = {}
+    fields["resources"] = draw(_conditions(is_regexp))
     if signal is Signal.METRICS:
         fields["metric_names"] = draw(_texts(is_regexp, "", "a", "b"))
     else:
-        fields["resources"] = draw(_conditions(is_regexp))
         fields["attributes"] = draw(_conditions(is_regexp))
         version = st.one_of(st.none(), st.sampled_from(PATTERNS if is_regexp else ("", "1")))
         libraries = st.builds(

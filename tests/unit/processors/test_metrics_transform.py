@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -25,7 +25,7 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import (
     SummaryDataPoint,
 )
 
-from collector.component import Settings
+from collector.component import Loop, Settings
 from collector.ids import ComponentID, Signal
 from collector.native.metrics_transform import Aggregation, Counter
 from collector.native.pipeline import Pipeline, Queue
@@ -34,6 +34,7 @@ from collector.processors import metrics_transform
 from collector.processors.metrics_transform import Config, Operation, Transform, ValueAction
 from collector.telemetry.logs import Log
 from tests.support import corpus, metrics_reference, otlp
+from tests.support.sampler_harness import Timers
 
 DELTA, CUMULATIVE = 1, 2
 T1, T2 = 1_700_000_000_000_000_000, 1_700_000_060_000_000_000
@@ -44,6 +45,7 @@ class Harness:
 
     def __init__(self, config: Config) -> None:
         self.config = config
+        self.timers = Timers()
         self.runtime = Runtime()
         self.worker = Worker(self.runtime)
         self.processor = metrics_transform.factory.create(
@@ -53,6 +55,7 @@ class Harness:
                 signal=Signal.METRICS,
                 runtime=self.runtime,
                 log=Log(logging.getLogger("test")),
+                loop=cast("Loop", self.timers),
             ),
         )
         self.queue = Queue(self.runtime, Signal.METRICS, sizer="requests", capacity=10)
@@ -180,12 +183,35 @@ class TestDeleteLabel:
         ]
 
     def test_gauges_follow_aggregation_type(self) -> None:
-        """Gauges are added up by default, or as told."""
+        """The last of a gauge stays by default, and is told of, or they are merged as told."""
         gauge = Metric(name="m", gauge=Gauge(data_points=[number(1.5, user="a"), number(4.0, user="b")]))
-        expected = {"": 5.5, "mean": 2.75, "min": 1.5, "max": 4.0, "median": 2.75, "count": 2.0}
+        expected = {
+            "": 4.0,
+            "last": 4.0,
+            "sum": 5.5,
+            "mean": 2.75,
+            "min": 1.5,
+            "max": 4.0,
+            "median": 2.75,
+            "count": 2.0,
+        }
         for aggregation, value in expected.items():
             operation = Operation(action="delete_label", label="user", aggregation_type=aggregation)
-            assert [({}, value)] == values_of(transforming(operation).run(request(gauge)))
+            harness = transforming(operation)
+            assert [({}, value)] == values_of(harness.run(request(gauge)))
+            assert (not aggregation) == harness.processor.op.counter(Counter.SUPERSEDED)
+
+    def test_points_lost_by_default_are_warned_of(self, caplog: pytest.LogCaptureFixture) -> None:
+        """With their number; not again where there are no more."""
+        gauge = Metric(name="m", gauge=Gauge(data_points=[number(1, user=user) for user in "abc"]))
+        harness = transforming(DROP_USER)
+        harness.processor.start()
+        harness.run(request(gauge))
+        for _ in range(2):
+            harness.timers.advance(60)
+        harness.processor.shutdown(0)
+        (record,) = caplog.records
+        assert "only the last of a request stays" in record.getMessage()
 
     def test_a_summary_keeps_its_label_and_is_counted(self) -> None:
         """Quantiles cannot be merged: the operation is skipped."""
@@ -197,6 +223,21 @@ class TestDeleteLabel:
         harness = transforming(DROP_USER)
         assert data == harness.run_bytes(data)
         assert 1 == harness.processor.op.counter(Counter.SKIPPED)
+
+    @pytest.mark.parametrize(
+        "operation",
+        [
+            Operation(action="delete_label", label="other"),
+            Operation(action="aggregate_labels", label_set=("user",), aggregation_type="sum"),
+            Operation(action="aggregate_label_values", label="user", aggregation_type="sum", new_value="b"),
+        ],
+    )
+    def test_what_would_change_nothing_is_not_counted_as_skipped(self, operation: Operation) -> None:
+        """A summary without the label, or with no other: nothing was left undone."""
+        point = SummaryDataPoint(attributes=[otlp.attribute("user", "a")], time_unix_nano=T1, count=1)
+        harness = transforming(operation)
+        harness.run(request(Metric(name="m", summary=Summary(data_points=[point]))))
+        assert 0 == harness.processor.op.counter(Counter.SKIPPED)
 
     def test_ten_thousand_points_of_one_metric_become_one(self) -> None:
         """A user id in a label goes away whatever its number of values, in time linear in it."""
@@ -619,7 +660,7 @@ class TestConfig:
                     operations=(Operation(action="delete_label", label="a", aggregation_type="avg"),),
                 ),
                 "operations::0::aggregation_type",
-                'operation 1: "aggregation_type" must be in ["sum" "mean" "min" "max" "median" "count"]',
+                'operation 1: "aggregation_type" must be in ["sum" "mean" "min" "max" "median" "count" "last"]',
             ),
         ],
     )
@@ -855,3 +896,25 @@ class TestAgainstReference:
         harness = Harness(Config(transforms=(transform,)))
         assert_equal_to_reference(harness, whole)
         assert harness.dropped()["aggregation"] > 0
+
+
+def test_keys_that_an_action_does_not_use_are_told() -> None:
+    """With their place; those that it uses are not."""
+    config = Config(
+        transforms=(
+            Transform(
+                include="m",
+                action="update",
+                aggregation_type="sum",
+                operations=(
+                    Operation(action="delete_label", label="a", aggregation_type="max", label_set=("b",)),
+                    Operation(action="experimental_scale_value", experimental_scale=2.0, label="c"),
+                ),
+            ),
+        )
+    )
+    assert {
+        "transforms::0::aggregation_type": 'has no effect while "action" is update',
+        "transforms::0::operations::0::label_set": 'has no effect while "action" is delete_label',
+        "transforms::0::operations::1::label": 'has no effect while "action" is experimental_scale_value',
+    } == dict(config.without_effect(Signal.METRICS))

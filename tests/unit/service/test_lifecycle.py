@@ -42,7 +42,7 @@ def _value(service: Service, name: str, **labels: str) -> float:
 
 
 def _wait_until(condition: Any) -> None:
-    deadline_s = time.monotonic() + 10
+    deadline_s = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline_s
         threading.Event().wait(0.001)
@@ -314,14 +314,17 @@ class TestShutdown:
     def test_component_that_hangs_does_not_hold_the_others(self, host: Host, journal: list[str]) -> None:
         """Every other component is shut down, also the next one of its pipeline, in the timeout and a little."""
         release = threading.Event()
+        ended: list[str] = []
 
         class Hanging(FakeExporter):
             def shutdown(self, deadline_s: float) -> None:
-                release.wait(30)
+                release.wait(60)
+                ended.append("exporter")
 
         class HangingStage(FakeStage):
             def shutdown(self, deadline_s: float) -> None:
-                release.wait(30)
+                release.wait(60)
+                ended.append("stage")
 
         service = Service(host)
         service.start(
@@ -332,14 +335,12 @@ class TestShutdown:
                 shutdown_timeout=0.2,
             )
         )
-        start_s = time.monotonic()
         service.shutdown()
-        took_s = time.monotonic() - start_s
+        assert not ended, "it has waited for what hangs"
         release.set()
         assert ["shutdown in", "shutdown stage(traces)", "shutdown out(traces)", "shutdown watch"] == journal[
             -4:
         ]
-        assert took_s < 5
 
     def test_component_that_raises_does_not_stop_the_others(
         self, host: Host, journal: list[str], caplog: pytest.LogCaptureFixture

@@ -26,7 +26,7 @@ class Outside:
         self._threads: list[threading.Thread] = []
 
     def wait_for(self, line: str, times: int = 1) -> None:
-        deadline_s = time.monotonic() + 10
+        deadline_s = time.monotonic() + 60
         while self._journal.count(line) < times:
             if time.monotonic() > deadline_s:
                 raise AssertionError(f"no {line!r} in {self._journal}")
@@ -116,7 +116,7 @@ def test_second_signal_ends_at_once_with_1(outside: Outside, journal: list[str])
     class Slow(FakeExporter):
         def shutdown(self, deadline_s: float) -> None:
             super().shutdown(deadline_s)
-            ended.wait(30)
+            ended.wait(60)
 
     def end_now(code: int) -> None:
         codes.append(code)
@@ -234,7 +234,7 @@ def test_signal_during_a_reload_stops_after_it(outside: Outside, journal: list[s
         if "start in" not in journal:
             return make_document(PIPELINES, extensions="watch")
         journal.append("loading")
-        assert go_on.wait(30)
+        assert go_on.wait(60)
         return make_document(PIPELINES, extensions="watch watch/2", configs={"out": Config(1)})
 
     def script() -> None:
