@@ -347,7 +347,11 @@ class OtlpHttp:
         if self._config.encoding is Encoding.JSON:
             from collector.native.json import otlp_to_json
 
-            request = request._replace(view=otlp_to_json(self._signal, request.view))
+            # What waited before a reload may be compressed.
+            plain = self._recoder.recode(request, codec.Encoding.IDENTITY)
+            request = request._replace(
+                view=otlp_to_json(self._signal, plain), encoding=codec.Encoding.IDENTITY
+            )
         return bytes(self._recoder.recode(request, self._encoding, self._level))
 
 
