@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from collector.component import Factory, Stability
 from collector.ids import ComponentID, Kind
 from collector.lean import TYPE_CHECKING, NamedTuple
+from collector.native.pipeline import Queue
 from collector.service import graph as graphs
 from collector.service.build import NOTHING, Entry, Host, Instance, Running, build
 from collector.service.graph import Graph, Node
@@ -129,6 +130,7 @@ class Service:
                     instance.publish(new.routes[instance.node])
                 instance.start()
         except Exception:
+            _hand_over(fresh, old.instances)  # a receiver may have taken something in
             self._shut_down(new.graph, fresh, document.service.shutdown_timeout)
             raise
         for node, routes in new.routes.items():
@@ -139,6 +141,7 @@ class Service:
         with self._lock:
             self._running = new
             self._leaving += left_over
+        _hand_over(left_over, new.instances)
         self._shutdown_timeout_s = document.service.shutdown_timeout
         self._tell(fresh, "ready")
         return old, left_over
@@ -213,6 +216,16 @@ class Service:
                     series = (sample.instrument, sample.labels, sample.suffix)
                     self._totals[series] = self._totals.get(series, 0.0) + sample.value
             self._leaving = [other for other in self._leaving if other is not instance]
+
+
+def _hand_over(leaving: Iterable[Instance], staying: Mapping[Node, Instance]) -> None:
+    """Leave to the exporters that take the place of others what those could not send yet."""
+    for instance in leaving:
+        successor = staying.get(instance.node)
+        if instance.node.kind is Kind.EXPORTER and successor is not None:
+            queues = instance.consumer, successor.consumer
+            if isinstance(queues[0], Queue) and isinstance(queues[1], Queue):
+                queues[0].hand_over(queues[1])
 
 
 def _nothing() -> None:
