@@ -15,6 +15,7 @@ from collector.service.metrics import MetricsServer, Page, make_page
 from collector.service.threads import Wait, begin
 from collector.telemetry.instruments import Instrument, Sample
 from collector.telemetry.process import ProcessMetrics
+from collector.telemetry.reloads import Reloads
 from collector.threads import Lock
 
 if TYPE_CHECKING:
@@ -43,6 +44,9 @@ class Service:
     """Builds the components of a document and runs them.
 
     `start`, `reload` and `shutdown` are called one at a time; `samples` and `not_ready` from any thread.
+
+    Attributes:
+        reloads: how they went, for the page; whoever calls `reload` notes it.
     """
 
     def __init__(self, host: Host) -> None:
@@ -55,6 +59,7 @@ class Service:
         self._drains: list[Wait] = []
         self._shutdown_timeout_s = 0.0
         self._process = ProcessMetrics(host.runtime, host.clock)
+        self.reloads = Reloads()
         self._metrics_factory = Factory(
             config=Page,
             create=lambda config, settings: MetricsServer(config, settings, self.samples),
@@ -114,6 +119,7 @@ class Service:
             totals = [Sample(*series[:2], value, series[2]) for series, value in self._totals.items()]
         return [
             *self._process.samples(),
+            *self.reloads.samples(),
             *(sample for instance in instances for sample in self._samples_of(instance)),
             *totals,
         ]

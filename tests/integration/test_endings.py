@@ -1,10 +1,17 @@
-"""What has been acknowledged outlives a shutdown, and a reload that changes its exporter, while the backend is away."""
+"""What has been acknowledged outlives a shutdown, and a reload that changes its exporter, while the backend is away.
+
+So it does signals at the wrong moment, and a package that is taken away under the running collector.
+"""
 
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import signal
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,7 +23,8 @@ import grpc
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from deploy.demo.processes import Spansieve
+from collector.native import _spansieve
+from deploy.demo.processes import ROOT, Spansieve
 from tests.integration.harness import Client, make_config, start, wait_for, write
 from tests.integration.load import Backend, Load, total
 from tests.support.otlp import items
@@ -280,3 +288,149 @@ def test_balance_can_be_read_at_any_time(tmp_path: Path, exporter: str) -> None:
             assert 28 == total(spansieve, "otelcol_receiver_accepted_spans")
             assert 28 == total(spansieve, "spansieve_exporter_queue_items")
             assert 7 == total(spansieve, "otelcol_exporter_queue_size")
+
+
+# ------------------------------------------------------------------------------------------------------- signals
+
+
+def test_signal_that_comes_twice_is_one_wish(tmp_path: Path, exporter: str) -> None:
+    """As `timeout` and `kill; kill` send it: what was acknowledged is delivered all the same."""
+    keys = {"retry_on_failure": {"initial_interval": "50ms"}}
+    with OUTAGES[exporter]() as backend:
+        backend.is_down = True
+        with sending(tmp_path / "config.yaml", config_of(exporter, backend.port, **keys)) as (
+            spansieve,
+            client,
+        ):
+            for _ in range(N_REQUESTS):
+                client.send()
+            for number in (signal.SIGTERM, signal.SIGTERM, signal.SIGINT):
+                spansieve.send(number)
+            wait_for(lambda: "Starting shutdown..." in "".join(spansieve.log))
+            backend.is_down = False
+            assert 0 == spansieve.wait()
+        assert client.sent == backend.arrived()
+
+
+def test_second_wish_ends_a_shutdown(tmp_path: Path, exporter: str) -> None:
+    """An operator who does not want to wait for a backend that is away need not."""
+    with OUTAGES[exporter]() as backend:
+        backend.is_down = True
+        with sending(tmp_path / "config.yaml", config_of(exporter, backend.port)) as (spansieve, client):
+            client.send()
+            spansieve.send(signal.SIGTERM)
+            threading.Event().wait(1.1)  # what comes sooner is the same wish
+            spansieve.send(signal.SIGTERM)
+            assert 1 == spansieve.wait()
+            assert "stopped by a second signal" in "".join(spansieve.log)
+
+
+def test_hangup_before_all_runs_is_obeyed_then(tmp_path: Path) -> None:
+    """It comes while the configuration is read for the first time; that is read again, and nothing ends."""
+    path = tmp_path / "config.yaml"
+    config = json.dumps(make_config(9))
+    command = [sys.executable, "-m", "collector", "--config", str(path)]
+    os.mkfifo(path)
+    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        for number in (signal.SIGHUP, signal.SIGTERM):
+            with open(path, "w") as file:  # returns when it is about to be read
+                path.unlink()
+                os.mkfifo(path)  # for the next time
+                process.send_signal(number)
+                file.write(config)
+        log = process.stderr.read()
+        assert 0 == process.wait()
+    assert 1 == log.count("Configuration reloaded.")
+
+
+def test_hangups_until_the_end_do_not_end_the_process(tmp_path: Path) -> None:
+    """Whenever in a shutdown it comes, up to its last moment."""
+    for _ in range(3):
+        with start(tmp_path / "config.yaml", make_config(9)) as spansieve:
+            spansieve.send(signal.SIGTERM)
+            while spansieve._process.poll() is None:
+                spansieve.send(signal.SIGHUP)
+                threading.Event().wait(0.0002)  # it has other things to do, too
+            assert 0 == spansieve.wait()
+
+
+def test_failed_reload_is_on_the_metrics_page(tmp_path: Path) -> None:
+    """Until one succeeds."""
+    path = tmp_path / "config.yaml"
+    name = "spansieve_config_last_reload_successful"
+    with start(path, make_config(9)) as spansieve:
+        assert 1 == total(spansieve, name)
+        path.write_text("receivers: [")
+        spansieve.send(signal.SIGHUP)
+        wait_for(lambda: 0 == total(spansieve, name))
+        write(path, make_config(9))
+        spansieve.send(signal.SIGHUP)
+        wait_for(lambda: 1 == total(spansieve, name))
+
+
+# -------------------------------------------------------------------------------------------- the package goes away
+
+FAULTS = [
+    "receivers: [",
+    "- a list",
+    "exporters: {otlp_grpc: {endpiont: x}}",
+    "exporters: {nowhere: {}}",
+    "processors: {batch: {timeout: fast}}",
+    "exporters: {otlp_grpc/\u00fc: {}}",
+]
+
+
+@pytest.mark.parametrize(
+    "exporters",
+    [
+        {"otlp_grpc": {"endpoint": "localhost:1", "tls": {"insecure": True}}},
+        {"otlp_http": {"endpoint": "http://localhost:1", "encoding": "json", "timeout": "1s"}},
+        {"file": {"path": "out.jsonl"}},
+        {"debug": {"verbosity": "detailed"}},
+    ],
+    ids=lambda exporters: next(iter(exporters)),
+)
+def test_package_may_go_once_all_runs(tmp_path: Path, exporters: dict[str, Any]) -> None:
+    """An upgrade replaces it: faults are told, changes are taken, data is sent, and the shutdown is as ever."""
+    [exporter] = exporters
+    site = tmp_path / "site"
+    shutil.copytree(
+        ROOT / "collector", site / "collector", ignore=shutil.ignore_patterns("*.so", "__pycache__")
+    )
+    shutil.copy(_spansieve.__file__, site / "collector" / "native")
+    config = make_config(9, service={"shutdown_timeout": "1s"})
+    config["exporters"] = exporters
+    for pipeline in config["service"]["pipelines"].values():
+        pipeline["exporters"] = [exporter]
+    path = write(tmp_path / "config.yaml", config)
+    others = [folder for folder in sys.path if folder.endswith("site-packages")]
+    program = f"import sys; sys.path[:0] = {[str(site)]}; sys.path += {others}; from collector.cli import main; main()"
+    # Without site: an editable installation would find the package in the checkout.
+    command = [sys.executable, "-S", "-P", "-c", program, "--config", str(path)]
+    with Spansieve(path, command=command, cwd=tmp_path) as spansieve, Client(spansieve.grpc) as client:
+        wait_for(
+            lambda: total(spansieve, "otelcol_process_uptime") >= 1
+        )  # what may be needed has been read by then
+        shutil.rmtree(site)
+        client.send()
+        for number, fault in enumerate(FAULTS, start=1):
+            path.write_text(fault)
+            spansieve.send(signal.SIGHUP)
+            wait_for(
+                lambda number=number: (
+                    number
+                    == "".join(spansieve.log).count("configuration not reloaded; the running one stays")
+                )
+            )
+        config["receivers"]["otlp"]["protocols"]["grpc"]["max_concurrent_streams"] = 50
+        config["exporters"][exporter] |= {"sending_queue": {"queue_size": 9}} if "otlp" in exporter else {}
+        write(path, config)
+        reload(spansieve)
+        client.send()
+        assert 2 == total(spansieve, "otelcol_receiver_accepted_spans")
+        assert 0 == spansieve.stop()
+        log = "".join(spansieve.log)
+        assert "operation failed" not in log
+        assert "Error" not in log  # no exception of Python is shown
+        assert 0 == sum(lost_items(spansieve)) or "refused" in log
