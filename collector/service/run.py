@@ -177,6 +177,7 @@ class _Operator:
         begin(work)
 
     def _reload_now(self) -> None:
+        logs.reopen()  # whatever becomes of the rest
         self._log.info("Reloading the configuration...")
         is_whole = False
         try:

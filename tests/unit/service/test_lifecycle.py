@@ -310,6 +310,25 @@ class TestReload:
         assert ["start files/2", "ready files/2", "refresh files"] == journal
         service.shutdown()
 
+    def test_what_has_become_stale_is_made_anew(self, host: Host, journal: list[str]) -> None:
+        """An instance whose surroundings have changed, or whose socket clients no longer find, is not kept."""
+        stale: list[str] = []
+
+        class Aware(FakeReceiver):
+            def is_stale(self) -> bool:
+                return self.name in stale
+
+        service = Service(host)
+        document = make_document({"traces": ("in", "", "out")}, factories={"in": make_factory(Aware)})
+        service.start(document)
+        service.reload(document)
+        assert 1 == journal.count("start in")
+        stale.append("in")
+        service.reload(document)
+        assert 2 == journal.count("start in")
+        assert 1 == journal.count("start out(traces)")
+        service.shutdown()
+
     def test_new_watcher_learns_that_all_is_ready(self, service: Service, journal: list[str]) -> None:
         """A health check added by a reload answers 200 from then on."""
         service.reload(make_document(PIPELINES, extensions="watch watch/2"))
