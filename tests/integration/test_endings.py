@@ -312,19 +312,6 @@ def test_signal_that_comes_twice_is_one_wish(tmp_path: Path, exporter: str) -> N
         assert client.sent == backend.arrived()
 
 
-def test_second_wish_ends_a_shutdown(tmp_path: Path, exporter: str) -> None:
-    """An operator who does not want to wait for a backend that is away need not."""
-    with OUTAGES[exporter]() as backend:
-        backend.is_down = True
-        with sending(tmp_path / "config.yaml", config_of(exporter, backend.port)) as (spansieve, client):
-            client.send()
-            spansieve.send(signal.SIGTERM)
-            threading.Event().wait(1.1)  # what comes sooner is the same wish
-            spansieve.send(signal.SIGTERM)
-            assert 1 == spansieve.wait()
-            assert "stopped by a second signal" in "".join(spansieve.log)
-
-
 def test_hangup_before_all_runs_is_obeyed_then(tmp_path: Path) -> None:
     """It comes while the configuration is read for the first time; that is read again, and nothing ends."""
     path = tmp_path / "config.yaml"
