@@ -165,6 +165,13 @@ class Component(Protocol):
     def refresh(self) -> None:
         """Look at files that the configuration names, which was read again and is the same; nothing by default."""
 
+    def is_stale(self) -> bool:
+        """Return whether something has changed that others change and the instance was made from.
+
+        A reload then makes another, although the configuration is the same.
+        """
+        return False
+
 
 class OpProcessor(Component, Protocol):
     """A processor whose work is one native op; neighbours share one pass over the bytes."""

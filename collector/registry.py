@@ -50,6 +50,9 @@ class Registry:
 
     def __init__(self, root: str = "collector") -> None:
         self._root = root
+        self._found: dict[
+            tuple[Kind, str], Registered
+        ] = {}  # whose files may be gone when they are asked for again
 
     def find(self, kind: Kind, type: str) -> Registered:
         """Return the component of kind that type, or an older name, stands for.
@@ -58,6 +61,11 @@ class Registry:
             UnknownType: there is none.
             Unavailable: it cannot be imported.
         """
+        if (kind, type) not in self._found:
+            self._found[kind, type] = self._find(kind, type)
+        return self._found[kind, type]
+
+    def _find(self, kind: Kind, type: str) -> Registered:
         registered = self._find_in_tree(kind, type) or self._find_alias(kind, type)
         if registered is None:
             for entry_point in self._entry_points(kind):
@@ -97,7 +105,13 @@ class Registry:
     def _files(self, kind: Kind) -> Iterator[tuple[str, str]]:
         package = _import(f"{self._root}.{kind.value}")
         for folder in package.__path__:
-            for name in sorted(os.listdir(folder)):
+            try:
+                names = sorted(os.listdir(folder))
+            except FileNotFoundError as error:
+                raise Unavailable(
+                    "the package has been removed or replaced since the start; restart"
+                ) from error
+            for name in names:
                 if name.endswith(".py") and not name.startswith("_"):
                     yield name.removesuffix(".py"), os.path.join(folder, name)
 

@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from collector.lean import Any, NamedTuple, NoReturn
+from collector.lean import Any, NamedTuple, NoReturn, signal
 
 _INTERRUPTED = 130
 
@@ -63,6 +63,7 @@ def main() -> NoReturn:
 def _run(arguments: Sequence[str]) -> int:
     options = read_options(arguments)
     if options is not None:
+        hold_back_hangup()
         gc.disable()  # until all has started: looking for garbage would be 2 ms, and there is none to speak of
         from collector.cli.run import run
 
@@ -70,6 +71,11 @@ def _run(arguments: Sequence[str]) -> int:
     from collector.cli.commands import invoke  # click costs 20 ms and 2 MB
 
     return invoke(arguments)
+
+
+def hold_back_hangup() -> None:
+    """Have the system keep a SIGHUP until a run can obey it: before that it would end the process."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
 
 
 def _prepare_streams() -> None:

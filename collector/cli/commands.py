@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from collector import __version__
-from collector.cli import Options
+from collector.cli import Options, hold_back_hangup
 from collector.cli.output import give_up_output
 
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
@@ -67,6 +67,7 @@ def spansieve(context: click.Context, /, **options: tuple[str, ...]) -> int | No
     context.obj = Options(**options)
     if context.invoked_subcommand is not None:
         return None
+    hold_back_hangup()
     from collector.cli.run import run
 
     return run(context.obj)

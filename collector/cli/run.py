@@ -17,6 +17,6 @@ def run(options: Options) -> int:
         return 1
     registry = Registry()
     try:
-        return serve(lambda: load(options.configs, options.sets, registry))
+        return serve(lambda: load(options.configs, options.sets, registry), ends_process=True)
     except ConfigError as error:
         return fail(error)

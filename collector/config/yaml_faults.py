@@ -6,8 +6,7 @@ which rule was broken, not which mistake breaks it, so the likely one follows. L
 
 from __future__ import annotations
 
-import re
-
+from collector.lean import pattern
 from collector.native.yaml import Fault
 
 # Words of a problem, and the advice; LINE is where the thing that is read begins.
@@ -26,7 +25,8 @@ _ADVICE = (
     ("sequence entries", "a list begins on the line below its key"),
 )
 _RULE_OF_VALUES = "mapping values are not allowed"
-_LINE_BREAK = re.compile("\r\n|[\r\n\x85\u2028\u2029]")
+_SPACED_COLON = pattern(r":\s")
+_LINE_BREAK = pattern("\r\n|[\r\n\x85\u2028\u2029]")
 
 
 def explain(fault: Fault, text: str) -> tuple[str, int]:
@@ -41,7 +41,7 @@ def _advice(problem: str, found: str, before: str) -> str:
     if found == "\t":
         return "there is a tab: indent with spaces"
     if problem.startswith(_RULE_OF_VALUES):
-        if re.search(r":\s", _LINE_BREAK.split(before)[-1]):
+        if _SPACED_COLON.search(_LINE_BREAK.split(before)[-1]):
             return "a text with ': ' in it needs quotes"
         return "the line above lacks its ': ', or this one is too deep"
     for words, advice in _ADVICE:

@@ -6,6 +6,9 @@ need a decision: its threads stay in C while all goes well. One thread waits at 
 it gets work, up to num_consumers, so that a request in back-off never holds up the ones behind it, and an idle
 exporter costs one thread.
 
+A shutdown ends all back-offs: each request gets another try at once, and further ones in turn with the others until
+the deadline. Where a reload has put another exporter in the place of this one, they go to its queue instead.
+
 Source: OpenTelemetry Collector, exporterhelper: queue sender, obsreport sender.
 """
 
@@ -29,7 +32,11 @@ _OK, _INTERNAL, _UNAVAILABLE = 0, 13, 14  # google.rpc.Code
 _DELAY_MAX_MS = 0xFFFFFFFF
 _POP_S = 3600.0  # close ends the wait; its length does not matter
 _LOST_PERIOD_S = 10.0
-_GRACE_S = 0.5  # after the deadline, for threads whose attempt has just been cut off
+# Of the time for a shutdown, for threads whose attempt has been cut off, but no more than this share of it.
+_GRACE_S = 0.5
+_GRACE_SHARE = 0.1
+_PASS_ON_S = 5.0  # the same where they have a successor, beyond that time
+_SHORTEST_S = 0.05  # between two attempts of a request while shutting down
 
 
 class Sizer(StrEnum):
@@ -89,6 +96,9 @@ _ENQUEUE_FAILED = _of_items("enqueue_failed", "Number of {} failed to be added t
 _QUEUE_SIZE = Instrument(
     "otelcol_exporter_queue_size", "gauge", "Current size of the sending queue, in its unit."
 )
+_QUEUE_ITEMS = Instrument(
+    "spansieve_exporter_queue_items", "gauge", "Items in the sending queue, those being sent included."
+)
 _QUEUE_CAPACITY = Instrument(
     "otelcol_exporter_queue_capacity", "gauge", "Capacity of the sending queue, in its unit."
 )
@@ -110,11 +120,6 @@ _REJECTED_ITEMS = Instrument(
 )
 
 _CANCELLED = "request is cancelled or timed out"
-_WAITED = {
-    Waited.TIME_IS_UP: "",
-    Waited.CLOSED: "interrupted due to shutdown",
-    Waited.CANCELLED: _CANCELLED,
-}
 _DROPPED_FIELDS = {
     "spans": "dropped_spans",
     "metric_points": "dropped_data_points",
@@ -134,6 +139,21 @@ class Taken(NamedTuple):
     item: QueueItem
     first: Send | None = None
     spent_s: float = 0.0
+
+
+class _Later(Exception):
+    """The next attempt comes later than others, at not_before_s of the clock, or is left to a successor."""
+
+    def __init__(self, not_before_s: float = 0.0) -> None:
+        self.not_before_s = not_before_s
+        super().__init__()
+
+
+class _OutOfTime(ConsumeError):
+    """No attempt has succeeded before the deadline of the shutdown."""
+
+    def __init__(self) -> None:
+        super().__init__("shutdown ran out of time", code=_UNAVAILABLE)
 
 
 Take = Callable[[Queue, int | None, int], Taken]
@@ -212,7 +232,8 @@ class QueueSender:
         # guarded by _lock
         self._threads: list[Thread] = []
         self._deadline: float | None = None
-        self._has_given_up = False
+        self._last_failure = ""  # since there has been a deadline
+        self._lost_items = 0  # for lack of time
         self._told_overflow = 0  # of the items that found no room, how many are in the log
         self._told_withdrawn = 0  # the same of those whose client has gone
         self._told_s = float("-inf")
@@ -227,27 +248,31 @@ class QueueSender:
             self._add_thread()
 
     def shutdown(self, deadline_s: float) -> None:
-        """Send what is queued, each request once more and without back-off, within deadline_s seconds."""
-        failed_before = int(self.consumer.stats().failed_items)
+        """Send what is queued within deadline_s seconds, and tell what could not be.
+
+        What can still go to a successor may take as long as an attempt that has begun.
+        """
+        if self.consumer.successor is not None:
+            limit_s, grace_s = max(deadline_s, self._timeout_s), _PASS_ON_S
+        else:
+            grace_s = min(_GRACE_S, _GRACE_SHARE * deadline_s)
+            limit_s = deadline_s - grace_s
         with self._lock:
-            self._deadline = self._clock() + deadline_s
+            self._deadline = self._clock() + limit_s
         self.consumer.close()
-        self._join(deadline_s)
+        self._join(limit_s)
         with self._lock:
-            self._has_given_up = True
             is_late = any(thread.is_alive() for thread in self._threads)
         if is_late:
             self._abort()
-            self._join(_GRACE_S)
+            self._join(grace_s)
         self._report_lost(0.0)
-        left = self.consumer.give_up()
-        if left:
-            self._log.error(
-                "Exporting failed. Dropping data.", error="shutdown ran out of time", dropped_items=left
-            )
-        dropped = int(self.consumer.stats().failed_items) - failed_before
-        if dropped:  # in all: lines that repeat are thinned out
-            self._log.error("Data was dropped at shutdown.", dropped_items=dropped)
+        with self._lock:
+            lost = self._lost_items + self.consumer.give_up()
+            self._lost_items = 0
+            error = ": ".join(filter(None, (str(_OutOfTime()), self._last_failure)))
+        if lost:
+            self._log.error("Exporting failed. Dropping data.", error=error, dropped_items=lost)
 
     def samples(self) -> Iterator[Sample]:
         """Yield the exporter's metrics as they are now."""
@@ -262,6 +287,7 @@ class QueueSender:
         yield Sample(_SEND_FAILED[items], (*exporter, *self._destination), int(stats.failed_items) + failed)
         yield Sample(_ENQUEUE_FAILED[items], exporter, int(stats.enqueue_failed_items) + not_queued)
         yield Sample(_QUEUE_SIZE, exporter_and_type, int(stats.size))
+        yield Sample(_QUEUE_ITEMS, exporter_and_type, int(stats.items))
         yield Sample(_QUEUE_CAPACITY, exporter_and_type, int(stats.capacity))
         yield Sample(_IN_FLIGHT, exporter_and_type, int(stats.in_flight_requests))
         yield Sample(_SENT_BYTES, exporter_and_type, int(stats.sent_bytes))
@@ -309,28 +335,77 @@ class QueueSender:
         item = taken.item
         request = Request(item.view, item.item_count, item.original_length, item.encoding, item.cancel_fd)
         made = [] if taken.first is None else [taken.first]
+        if not made and self.consumer.pass_on(item):
+            return
         result: Sent | Exception
         try:
+            self._wait_for_turn(item)
             result = self._retry.send(
                 lambda: self._attempt(request, made.pop() if made else None),
-                lambda seconds: _WAITED[self.consumer.wait(item, seconds)],
+                lambda seconds: self._wait(item, seconds),
                 spent_s=taken.spent_s,
                 deadline_s=item.deadline_s,
+                longest_s=self._longest_wait_s,
             )
+        except _Later as later:
+            if not self.consumer.pass_on(item):
+                self.consumer.put_back(item, later.not_before_s)
+            return
         except Exception as error:  # noqa: BLE001 - counted and logged below; the thread must live on
             result = error
         wire_bytes = result.wire_bytes if isinstance(result, Sent) else 0
-        if self.consumer.done(item, _verdict(result), wire_bytes):
+        with self._lock:  # as long as shutdown has not told what is lost
+            is_counted = self.consumer.done(item, _verdict(result), wire_bytes)
+            if is_counted and isinstance(result, _OutOfTime):
+                self._lost_items += request.item_count
+        if is_counted and not isinstance(result, _OutOfTime):
             self._report(request, result)
 
-    def _attempt(self, request: Request, made: Send | None) -> Sent:
+    def _wait_for_turn(self, item: QueueItem) -> None:
+        """Wait until the next attempt for item is due, where an earlier one has put it off."""
+        wait_s = item.not_before_s - self._clock()
+        if wait_s > 0 and self.consumer.wait(item, wait_s, ends_with_queue=False) is Waited.CANCELLED:
+            raise RetryableError(_CANCELLED)
+
+    def _wait(self, item: QueueItem, seconds: float) -> str:
+        """Wait before another attempt; return why there is none, if there is none.
+
+        Raises:
+            _Later: others have their turn before it.
+        """
+        left_s = self._left_s()
+        if left_s is None:
+            waited = self.consumer.wait(item, seconds)
+            if waited is Waited.CLOSED:
+                raise _Later
+            return _CANCELLED if waited is Waited.CANCELLED else ""
+        if left_s < 2 * _SHORTEST_S and self.consumer.successor is None:
+            raise _OutOfTime
+        raise _Later(self._clock() + max(seconds, _SHORTEST_S))
+
+    def _longest_wait_s(self) -> float:
+        """Return how long a request may wait for its next attempt: at the end always for one more after that."""
+        left_s = self._left_s()
+        return math.inf if left_s is None else max(0.0, left_s / 2)
+
+    def _left_s(self) -> float | None:
+        """Return the time until the deadline of the shutdown; None before there is one."""
         with self._lock:
-            left_s = None if self._deadline is None else self._deadline - self._clock()
-            has_given_up = self._has_given_up
-        if made is None and (has_given_up or (left_s is not None and left_s <= 0)):
-            raise RetryableError("shutdown ran out of time")
+            return None if self._deadline is None else self._deadline - self._clock()
+
+    def _attempt(self, request: Request, made: Send | None) -> Sent:
+        left_s = self._left_s()
+        if made is None and left_s is not None and left_s <= 0:
+            raise _OutOfTime
         try:
             return (made or self._send)(request, attempt_limit_s(self._timeout_s, left_s))
+        except RetryableError as error:
+            left_s = self._left_s()
+            if left_s is not None and left_s > 0:
+                self._last_failure = str(error)
+            elif left_s is not None and self.consumer.successor is None:
+                raise _OutOfTime from error
+            raise
         finally:
             self._report_lost(_LOST_PERIOD_S)
 

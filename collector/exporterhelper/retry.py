@@ -82,6 +82,7 @@ class RetrySender:
         *,
         spent_s: float = 0.0,
         deadline_s: float = math.inf,
+        longest_s: Callable[[], float] = lambda: math.inf,
     ) -> T:
         """Return what attempt returns in the end.
 
@@ -89,6 +90,7 @@ class RetrySender:
             wait: waits so many seconds; returns why it has ended early, empty when it has not.
             spent_s: time that the request has taken already.
             deadline_s: of the clock: by then nobody wants it to be sent any more.
+            longest_s: returns how long the next wait may be, whatever the peer wishes.
 
         Raises:
             PermanentError: trying again cannot help.
@@ -104,7 +106,7 @@ class RetrySender:
             except PermanentError as error:
                 raise PermanentError(f"not retryable error: {error}", code=error.code) from error
             except RetryableError as error:
-                delay_s = max(next(delays_s), error.retry_after_s or 0.0)
+                delay_s = min(max(next(delays_s), error.retry_after_s or 0.0), longest_s())
                 limit_s = self._config.max_elapsed_time
                 next_s = self._clock() + delay_s
                 if limit_s and next_s > started + limit_s:

@@ -217,6 +217,10 @@ class Debug:
 
     def start(self) -> None:
         """Begin to show."""
+        if self._verbosity is not Verbosity.BASIC:  # what _show needs, as long as its files are there
+            import json  # noqa: F401
+
+            import collector.native.json  # noqa: F401
         self._queue.start()
 
     def shutdown(self, deadline_s: float) -> None:

@@ -4,6 +4,9 @@ One line, or one record of a 4-byte big-endian length and that many bytes, is on
 record is a zstd frame, also for JSON. Exporters of several signals, and those of a reloaded configuration, that name
 one path share one open file. Each record is written at once, whole or not at all.
 
+Others may rename, delete or shorten the file. One that was deleted is made anew with the next record, and SIGHUP opens
+the path again, so that logrotate and its like need no `copytruncate`.
+
 Source: OpenTelemetry Collector contrib, fileexporter (keys, defaults, framing, names of rotated files).
 """
 
@@ -23,6 +26,7 @@ from collector.exporterhelper.request import Request, Sent
 from collector.exporterhelper.retry import RetryConfig
 from collector.ids import Signal
 from collector.lean import Any, StrEnum
+from collector.native.json import otlp_to_json
 from collector.telemetry.instruments import Sample
 from collector.threads import Lock
 
@@ -105,16 +109,18 @@ class Config:
 class RecordFile:
     """An open file that takes whole records and rotates; safe in any thread.
 
+    Args:
+        config: of whoever opens it first.
+
     Raises:
         OSError: it cannot be opened.
     """
 
-    def __init__(self, path: str, *, append: bool, rotation: Rotation | None) -> None:
-        self._path = path
-        self._rotation = rotation
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._path = os.path.abspath(config.path)
         self._lock = Lock()
-        self._fd = _open(path, empty=not append)
-        self._size = os.fstat(self._fd).st_size
+        self._fd = self._open(empty=not config.append)
         self._rotated_ms = 0  # in the name of the last rotated file
 
     def write(self, record: bytes) -> None:
@@ -124,22 +130,51 @@ class RecordFile:
             OSError: nothing of record is left in the file.
         """
         with self._lock:
-            rotation = self._rotation
-            if rotation and self._size and self._size + len(record) > rotation.max_bytes:
+            rotation = self._config.rotation
+            file = os.fstat(self._fd)
+            if not file.st_nlink:
+                self._replace(self._open(empty=False))  # somebody has deleted it
+                file = os.fstat(self._fd)
+            if rotation and file.st_size and file.st_size + len(record) > rotation.max_bytes:
                 self._rotate(rotation)
+                file = os.fstat(self._fd)
             view = memoryview(record)
             try:
                 while view:
                     view = view[os.write(self._fd, view) :]
             except OSError:
-                os.ftruncate(self._fd, self._size)  # half a record would spoil the ones behind it
+                os.ftruncate(self._fd, file.st_size)  # half a record would spoil the ones behind it
                 raise
-            self._size += len(record)
+
+    def refresh(self, config: Config) -> None:
+        """Write as config says from now on, and to what is at the path now.
+
+        Raises:
+            OSError: it cannot be opened; the file is the one before.
+        """
+        with self._lock:
+            self._config = config
+            with contextlib.suppress(FileNotFoundError):
+                if os.path.samestat(os.stat(self._path), os.fstat(self._fd)):
+                    return
+            self._replace(self._open(empty=False))
 
     def close(self) -> None:
         """Close the file."""
         with self._lock:
             os.close(self._fd)
+
+    def _open(self, *, empty: bool) -> int:
+        config = self._config
+        if config.create_directory:
+            permissions = int(config.directory_permissions or "0", 8) or _DEFAULT_PERMISSIONS
+            os.makedirs(os.path.dirname(self._path), permissions, exist_ok=True)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | (os.O_TRUNC if empty else 0)
+        return os.open(self._path, flags, 0o644)
+
+    def _replace(self, fd: int) -> None:
+        os.close(self._fd)
+        self._fd = fd
 
     def _rotate(self, rotation: Rotation) -> None:
         now = time.time()
@@ -147,9 +182,7 @@ class RecordFile:
             FileNotFoundError
         ):  # taken away, or renamed before a new one could be opened
             os.rename(self._path, self._backup_name(now, rotation))
-        fd = _open(self._path, empty=True)
-        os.close(self._fd)
-        self._fd, self._size = fd, 0
+        self._replace(self._open(empty=True))
         self._remove_old(rotation, now)
 
     def _backup_name(self, now: float, rotation: Rotation) -> str:
@@ -157,6 +190,8 @@ class RecordFile:
         # Always later than the one before: names sort by age, and no file replaces another.
         self._rotated_ms = max(int(now * 1000), self._rotated_ms + 1)
         seconds, milliseconds = divmod(self._rotated_ms, 1000)
+        if rotation.localtime:
+            time.tzset()  # the zone may have changed
         moment = time.localtime(seconds) if rotation.localtime else time.gmtime(seconds)
         return f"{stem}-{time.strftime('%Y-%m-%dT%H-%M-%S', moment)}.{milliseconds:03d}{_REASON}{extension}"
 
@@ -180,11 +215,6 @@ class RecordFile:
                 os.unlink(entry.path)
 
 
-def _open(path: str, *, empty: bool) -> int:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | (os.O_TRUNC if empty else 0)
-    return os.open(path, flags, 0o644)
-
-
 def _is_stamp(text: str) -> bool:
     """Tell whether text is the time in the name of a rotated file: other people's files are left alone."""
     stamp = text.removesuffix(_REASON)  # older Collectors have only the time
@@ -201,11 +231,9 @@ def _acquire(config: Config) -> RecordFile:
     with _open_files_lock:
         if path in _open_files:
             file, users = _open_files[path]
+            file.refresh(config)
         else:
-            if config.create_directory:
-                permissions = int(config.directory_permissions or "0", 8) or _DEFAULT_PERMISSIONS
-                os.makedirs(os.path.dirname(path), permissions, exist_ok=True)
-            file, users = RecordFile(path, append=config.append, rotation=config.rotation), 0
+            file, users = RecordFile(config), 0
         _open_files[path] = (file, users + 1)
         return file
 
@@ -259,6 +287,14 @@ class File:
             self._file = None
             _release(self._config)
 
+    def refresh(self) -> None:
+        """Write to what is at the path now: the file may have been renamed."""
+        if self._file is not None:
+            try:
+                self._file.refresh(self._config)
+            except OSError as error:
+                self._settings.log.warning("file not opened again", error=self._problem(error))
+
     def samples(self) -> Iterator[Sample]:
         """Return the exporter's metrics as they are now."""
         return self._queue.samples()
@@ -280,8 +316,6 @@ class File:
     def _record(self, request: Request) -> bytes:
         message: Any = request.view
         if self._config.format is Format.JSON:
-            from collector.native.json import otlp_to_json
-
             try:
                 message = otlp_to_json(self._signal, message)
             except MalformedInput as error:

@@ -33,6 +33,7 @@ from collector.ids import Pem, Signal
 from collector.lean import Any, StrEnum
 from collector.native import codec
 from collector.native.client import PartialSuccess, read_partial_success, read_rpc_status
+from collector.native.json import otlp_to_json
 from collector.telemetry.instruments import Sample
 
 _PROTOBUF = "application/x-protobuf"
@@ -345,9 +346,11 @@ class OtlpHttp:
 
     def _body(self, request: Request) -> bytes:
         if self._config.encoding is Encoding.JSON:
-            from collector.native.json import otlp_to_json
-
-            request = request._replace(view=otlp_to_json(self._signal, request.view))
+            # What waited before a reload may be compressed.
+            plain = self._recoder.recode(request, codec.Encoding.IDENTITY)
+            request = request._replace(
+                view=otlp_to_json(self._signal, plain), encoding=codec.Encoding.IDENTITY
+            )
         return bytes(self._recoder.recode(request, self._encoding, self._level))
 
 

@@ -163,6 +163,11 @@ class QueueItem(NamedTuple):
         return math.inf if deadline_ns == _NEVER_NS else deadline_ns / 1e9
 
     @property
+    def not_before_s(self) -> float:
+        """When the next attempt is due, on the monotonic clock; 0 for at once."""
+        return int(self.struct.not_before_ns) / 1e9
+
+    @property
     def cancel_fd(self) -> int:
         """A file descriptor that is readable once that client has gone; -1 where none waits."""
         return int(self.struct.cancel_fd)
@@ -172,7 +177,7 @@ class Waited(Enum):
     """How a wait for the next attempt has ended."""
 
     TIME_IS_UP = int(lib.SS_ERR_TIMEOUT)
-    CLOSED = int(lib.SS_ERR_CLOSED)
+    CLOSED = int(lib.SS_ERR_CLOSED)  # or there is a successor
     CANCELLED = int(lib.SS_ERR_CANCELLED)
 
 
@@ -194,6 +199,7 @@ class Queue(Consumer):
         if pointer == ffi.NULL:
             fail(error.code, "sending_queue", error)
         super().__init__(pointer, runtime)
+        self.successor: Queue | None = None
 
     def set_compression(self, encoding: str, level: int) -> None:
         """Compress what comes from now on, in the thread that brings it; encoding and level as of Codec.compress.
@@ -226,10 +232,27 @@ class Queue(Consumer):
         """
         lib.ss_queue_hold_answers(self.pointer, waiting_max)
 
-    def wait(self, item: QueueItem, seconds: float) -> Waited:
-        """Wait before another attempt to send item, unless its client goes or the queue is closed."""
+    def wait(self, item: QueueItem, seconds: float, *, ends_with_queue: bool = True) -> Waited:
+        """Wait before another attempt to send item, unless its client goes.
+
+        Args:
+            ends_with_queue: wait no longer than until the queue is closed or has a successor.
+        """
         timeout_ns = min(int(seconds * 1e9), _NEVER_NS)
-        return Waited(lib.ss_queue_wait(self.pointer, item.struct, timeout_ns))
+        return Waited(lib.ss_queue_wait(self.pointer, item.struct, timeout_ns, ends_with_queue))
+
+    def put_back(self, item: QueueItem, not_before_s: float = 0.0) -> None:
+        """Put item at the end of the queue, for another attempt when the monotonic clock shows not_before_s."""
+        lib.ss_queue_put_back(self.pointer, item.struct, int(not_before_s * 1e9))
+
+    def hand_over(self, successor: Queue) -> None:
+        """Give what waits, and what comes from now on, to successor for as long as that is open."""
+        self.successor = successor  # which must not go before this one
+        lib.ss_queue_hand_over(self.pointer, successor.pointer)
+
+    def pass_on(self, item: QueueItem) -> bool:
+        """Give item to the successor; False where there is none, or it is closed, or give_up has counted item."""
+        return bool(lib.ss_queue_pass_on(self.pointer, item.struct))
 
     def done(self, item: QueueItem, verdict: Verdict | None = None, wire_bytes: int = 0) -> bool:
         """Count what became of item, give back its place and its bytes, and tell the client that waits for it.

@@ -130,6 +130,7 @@ class _Watch:
         self._settings = settings
         self._log = settings.log.unbind("otelcol.component.id", "otelcol.pipeline.id", "otelcol.signal")
         self._read_rss = read_rss
+        self._read_total = read_total
         self._total = read_total()
         self.hard, self.soft = _limits(config, self._total)
         self._soft_interval_s = float(config.min_gc_interval_when_soft_limited)
@@ -138,6 +139,10 @@ class _Watch:
         self._is_refusing = False
         self._users = 0
         self._timer: Handle | None = None
+
+    def is_stale(self) -> bool:
+        """Return whether the limits are a share of what is no longer the memory that there is."""
+        return not self._config.limit_mib and self._read_total() != self._total
 
     def start(self) -> None:
         """Look at the usage now and from now on, if this is the first user."""
@@ -236,7 +241,10 @@ class MemoryLimiter:
         self._counters = _COUNTERS[settings.own_signal]
         self._labels = (("processor", str(settings.id)),)
         key = settings.runtime, settings.id, config
-        self._watch = _watches.get(key) or _Watch(config, settings, read_rss, read_total)
+        watch = _watches.get(key)
+        self._watch = (
+            _Watch(config, settings, read_rss, read_total) if watch is None or watch.is_stale() else watch
+        )
         _watches[key] = self._watch
         self._is_started = False
         self.op = ops.memory_limiter(settings.runtime, self._watch.soft)
@@ -251,6 +259,10 @@ class MemoryLimiter:
         if self._is_started:
             self._is_started = False
             self._watch.shutdown()
+
+    def is_stale(self) -> bool:
+        """Return whether the limit of the container has changed, of which this one's is a share."""
+        return self._watch.is_stale()
 
     def samples(self) -> Iterator[Sample]:
         """Return the items let through and refused."""

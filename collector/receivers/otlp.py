@@ -301,9 +301,11 @@ class Receiver:
             number = _TRANSPORT_NUMBERS[listener.protocol]
             labels = (("receiver", receiver), ("transport", listener.protocol))
             for signal in Signal:
-                accepted, refused = _ITEMS[signal]
+                accepted, refused, failed = _ITEMS[signal]
                 yield Sample(accepted, labels, stats.accepted[signal.number][number])
                 yield Sample(refused, labels, stats.refused[signal.number][number])
+                # As in the Collector, where a feature gate does not say otherwise: all errors are refusals.
+                yield Sample(failed, labels, 0)
                 ours = (*labels, ("otel_signal", signal.value))
                 yield Sample(_REQUESTS, ours, stats.requests[signal.number][number])
                 yield Sample(_BYTES, ours, stats.bytes[signal.number][number])
@@ -524,7 +526,7 @@ def _cors(http: Http) -> Cors | None:
     return Cors(cors.allowed_origins, cors.allowed_headers, cors.exposed, cors.max_age)
 
 
-def _items_instruments(signal: Signal) -> tuple[Instrument, Instrument]:
+def _items_instruments(signal: Signal) -> tuple[Instrument, Instrument, Instrument]:
     what = signal.items.replace("_", " ")
     return (
         Instrument(
@@ -536,6 +538,11 @@ def _items_instruments(signal: Signal) -> tuple[Instrument, Instrument]:
             f"otelcol_receiver_refused_{signal.items}",
             "counter",
             f"Number of {what} that could not be pushed into the pipeline.",
+        ),
+        Instrument(
+            f"otelcol_receiver_failed_{signal.items}",
+            "counter",
+            f"The number of {what} that failed to be processed by the receiver due to internal errors.",
         ),
     )
 

@@ -78,6 +78,11 @@ class Instance:
         self.routes: dict[Signal, tuple[Consumer, ...]] = {}
         self.is_started = False
 
+    def is_stale(self) -> bool:
+        """Return whether what the instance was made from has changed outside, so that a reload makes another."""
+        is_stale = getattr(self.component, "is_stale", None)
+        return not self.listeners.are_there() or bool(is_stale and is_stale())
+
     def connect(self, outputs: tuple[Consumer, ...]) -> Consumer:
         """Put a stage or a connector in front of outputs, once; return the consumer to push to."""
         if self.consumer is None:
@@ -202,8 +207,8 @@ class _Builder:
         if node not in self.instances:
             entry = Entry(configured.factory, configured.config, metadata_names)
             old = self._previous.instances.get(node)
-            is_same = old is not None and old.entry == entry
-            self.instances[node] = old if old is not None and is_same else self._create(node, entry)
+            is_kept = old is not None and old.entry == entry and not old.is_stale()
+            self.instances[node] = old if old is not None and is_kept else self._create(node, entry)
         return self.instances[node]
 
     def asked(self, pipelines: Iterable[PipelineID]) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from collector.component import Factory, Stability
 from collector.ids import ComponentID, Kind
 from collector.lean import TYPE_CHECKING, NamedTuple
+from collector.native.pipeline import Queue
 from collector.service import graph as graphs
 from collector.service.build import NOTHING, Entry, Host, Instance, Running, build
 from collector.service.graph import Graph, Node
@@ -14,6 +15,7 @@ from collector.service.metrics import MetricsServer, Page, make_page
 from collector.service.threads import Wait, begin
 from collector.telemetry.instruments import Instrument, Sample
 from collector.telemetry.process import ProcessMetrics
+from collector.telemetry.reloads import Reloads
 from collector.threads import Lock
 
 if TYPE_CHECKING:
@@ -42,6 +44,9 @@ class Service:
     """Builds the components of a document and runs them.
 
     `start`, `reload` and `shutdown` are called one at a time; `samples` and `not_ready` from any thread.
+
+    Attributes:
+        reloads: how they went, for the page; whoever calls `reload` notes it.
     """
 
     def __init__(self, host: Host) -> None:
@@ -54,6 +59,7 @@ class Service:
         self._drains: list[Wait] = []
         self._shutdown_timeout_s = 0.0
         self._process = ProcessMetrics(host.runtime, host.clock)
+        self.reloads = Reloads()
         self._metrics_factory = Factory(
             config=Page,
             create=lambda config, settings: MetricsServer(config, settings, self.samples),
@@ -113,6 +119,7 @@ class Service:
             totals = [Sample(*series[:2], value, series[2]) for series, value in self._totals.items()]
         return [
             *self._process.samples(),
+            *self.reloads.samples(),
             *(sample for instance in instances for sample in self._samples_of(instance)),
             *totals,
         ]
@@ -129,6 +136,7 @@ class Service:
                     instance.publish(new.routes[instance.node])
                 instance.start()
         except Exception:
+            _hand_over(fresh, old.instances)  # a receiver may have taken something in
             self._shut_down(new.graph, fresh, document.service.shutdown_timeout)
             raise
         for node, routes in new.routes.items():
@@ -139,6 +147,7 @@ class Service:
         with self._lock:
             self._running = new
             self._leaving += left_over
+        _hand_over(left_over, new.instances)
         self._shutdown_timeout_s = document.service.shutdown_timeout
         self._tell(fresh, "ready")
         return old, left_over
@@ -213,6 +222,16 @@ class Service:
                     series = (sample.instrument, sample.labels, sample.suffix)
                     self._totals[series] = self._totals.get(series, 0.0) + sample.value
             self._leaving = [other for other in self._leaving if other is not instance]
+
+
+def _hand_over(leaving: Iterable[Instance], staying: Mapping[Node, Instance]) -> None:
+    """Leave to the exporters that take the place of others what those could not send yet."""
+    for instance in leaving:
+        successor = staying.get(instance.node)
+        if instance.node.kind is Kind.EXPORTER and successor is not None:
+            queues = instance.consumer, successor.consumer
+            if isinstance(queues[0], Queue) and isinstance(queues[1], Queue):
+                queues[0].hand_over(queues[1])
 
 
 def _nothing() -> None:

@@ -23,12 +23,37 @@ _FAMILIES = {"tcp": socket.AF_UNSPEC, "tcp4": socket.AF_INET, "tcp6": socket.AF_
 
 
 class _Shared:
-    __slots__ = ("key", "socket", "users")
+    __slots__ = ("_file", "key", "socket", "users")
 
     def __init__(self, key: tuple[str, str, str, bool], listener: socket.socket) -> None:
         self.key = key
         self.socket = listener
         self.users = 0
+        self._file = self._file_now()
+
+    def is_there(self) -> bool:
+        """Tell whether clients find it: others may have deleted or replaced the file of a unix socket."""
+        return self._file == self._file_now()
+
+    def close(self) -> None:
+        """Close the socket; remove its file, unless it has become that of another."""
+        path = self._path()
+        if path and self.is_there():
+            with suppress(OSError):
+                os.unlink(path)
+        self.socket.close()
+
+    def _path(self) -> str:
+        name = self.socket.getsockname() if self.socket.family == socket.AF_UNIX else ""
+        return name if isinstance(name, str) else ""  # bytes are an abstract name
+
+    def _file_now(self) -> tuple[int, int] | None:
+        path = self._path()
+        try:
+            found = os.stat(path) if path else None
+        except OSError:
+            found = None
+        return None if found is None else (found.st_dev, found.st_ino)
 
 
 class Listeners:
@@ -49,7 +74,7 @@ class Listeners:
         key = (owner, transport, endpoint, listens)
         with self._lock:
             left = [shared for shared in self._sockets if shared.key[0] == owner and shared not in held]
-            shared = next((known for known in left if known.key == key), None)
+            shared = next((known for known in left if known.key == key and known.is_there()), None)
             if shared is None:
                 try:
                     listener = _open(transport, endpoint, [known.socket for known in left], listens=listens)
@@ -71,7 +96,7 @@ class Listeners:
             shared.users -= 1
             if not shared.users:
                 self._sockets.remove(shared)
-                _close(shared.socket)
+                shared.close()
 
 
 class ListenerView:
@@ -82,6 +107,10 @@ class ListenerView:
         self._owner = owner
         self._log = log
         self._held: list[_Shared] = []
+
+    def are_there(self) -> bool:
+        """Tell whether clients find all sockets of the instance."""
+        return all(shared.is_there() for shared in self._held)
 
     def get(self, transport: str, endpoint: str) -> socket.socket:
         """Return a bound, listening, non-blocking socket for the caller to dup.
@@ -214,11 +243,3 @@ def _remove_stale(path: str) -> None:
             os.unlink(path)
     finally:
         probe.close()
-
-
-def _close(listener: socket.socket) -> None:
-    path = listener.getsockname() if listener.family == socket.AF_UNIX else None
-    listener.close()
-    if path and isinstance(path, str):
-        with suppress(OSError):
-            os.unlink(path)

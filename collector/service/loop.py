@@ -58,10 +58,18 @@ class Loop:
     Args:
         log: where a callback that raises is reported; the loop goes on.
         clock: seconds, monotonic.
+        ignores_signals_at_end: `close` leaves signals without effect, instead of giving them back.
     """
 
-    def __init__(self, log: Log, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        log: Log,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        ignores_signals_at_end: bool = False,
+    ) -> None:
         self._log = log
+        self._ignores_signals_at_end = ignores_signals_at_end
         self._clock = clock
         self._lock = Lock()
         self._timers: list[tuple[float, int, Timer]] = []  # few, sorted
@@ -102,6 +110,7 @@ class Loop:
         """Call back on the loop when the process is sent the signal; only from the main thread."""
         self._signals[number] = callback
         previous = signal.signal(number, lambda _number, _frame: None)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})  # it may have been held back for this moment
         self._previous_handlers.setdefault(number, previous)
         # A full pipe wakes just as well as one more byte in it would.
         signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
@@ -139,7 +148,8 @@ class Loop:
         """Give the signals back to their former handlers and close the pipe."""
         if self._previous_handlers:
             signal.set_wakeup_fd(-1)
-        for number, handler in self._previous_handlers.items():
+        for number, previous in self._previous_handlers.items():
+            handler = signal.SIG_IGN if self._ignores_signals_at_end else previous
             signal.signal(number, handler)  # type: ignore[arg-type]
         self._previous_handlers.clear()
         self._readable.clear()

@@ -1,6 +1,9 @@
 """Run a collector until it is told to stop.
 
-SIGTERM and SIGINT drain and end with 0; a second one ends at once with 1. SIGHUP loads the configuration again.
+SIGTERM and SIGINT drain and end with 0. One more within a second is the same wish: wrappers pass on what the whole
+group was sent, and `kill` is typed twice. Later it is another one: the process ends at once with 1. SIGHUP loads the
+configuration again.
+
 The main thread only ever waits: starting over and shutting down happen on a thread of their own, so that probes,
 scrapes and the second signal are answered meanwhile.
 """
@@ -15,7 +18,7 @@ from collections.abc import Callable
 
 from collector import __version__
 from collector.errors import CollectorError, ConfigError, StartError
-from collector.lean import TYPE_CHECKING, signal
+from collector.lean import TYPE_CHECKING, signal, suppress
 from collector.native.runtime import Runtime
 from collector.service.build import Host
 from collector.service.identity import attributes, make_instance_id
@@ -31,14 +34,33 @@ if TYPE_CHECKING:
     from collector.telemetry.logs import Log
 
 _TIDY_S = 1.0
+_SAME_WISH_S = 1.0
+
+# For the faults of a configuration that is read again. Their files may have been removed or replaced by then, so they
+# are read once all runs. Of the standard library nothing is: it would be most of a megabyte.
+NEEDED_LATER = (
+    "collector.config.decode",
+    "collector.config.elsewhere",
+    "collector.config.readers",
+    "collector.config.resource",
+    "collector.config.yaml_faults",
+)
 
 
-def run(load: Callable[[], Document], *, end_now: Callable[[int], object] = os._exit) -> int:
+def run(
+    load: Callable[[], Document],
+    *,
+    end_now: Callable[[int], object] = os._exit,
+    ends_process: bool = False,
+    clock: Callable[[], float] = time.monotonic,
+) -> int:
     """Run what load returns until a signal says stop; return the exit status.
 
     Args:
         load: reads the configuration; called again on SIGHUP. Raises ConfigError.
         end_now: ends the process without more ado.
+        ends_process: nothing comes after it, so signals do nothing any more, instead of what they did before.
+        clock: seconds, monotonic.
 
     Raises:
         ConfigError: from the first load.
@@ -49,14 +71,14 @@ def run(load: Callable[[], Document], *, end_now: Callable[[int], object] = os._
         log = _configure_logs(document, instance_id)
     except OSError as error:
         return _fail(_log_problem(error))
-    with Loop(log) as loop:
+    with Loop(log, ignores_signals_at_end=ends_process) as loop:
         runtime = Runtime()
         host = Host(
             runtime=runtime,
             loop=loop,
             listeners=Listeners(),
             log=log,
-            clock=time.monotonic,
+            clock=clock,
             instance_id=instance_id,
             make_server=lambda fd: _make_server(runtime, fd),
         )
@@ -82,7 +104,8 @@ class _Operator:
         self._log = host.log
         self._end_now = end_now
         self._is_busy = False
-        self._is_stopping = False
+        self._stopping_s: float | None = None
+        self._has_stopped = False
         self._wants_reload = False
 
     def run(self, document: Document) -> int:
@@ -95,23 +118,26 @@ class _Operator:
         except CollectorError as error:
             return _fail(_text(error))
         self._log.info("Everything is ready. Begin running and processing data.")
+        self._loop.call_soon(_load_the_rest)
         self._loop.run()
         self._log.info("Shutdown complete.")
         return 0
 
     def _stop(self) -> None:
-        if self._is_stopping:
-            self._log.error("stopped by a second signal; what was not yet sent is lost")
-            self._end_now(1)
+        now_s = self._host.clock()
+        if self._stopping_s is not None:
+            if not self._has_stopped and now_s - self._stopping_s >= _SAME_WISH_S:
+                self._log.error("stopped by a second signal; what was not yet sent is lost")
+                self._end_now(1)
             return
-        self._is_stopping = True
+        self._stopping_s = now_s
         self._log.info("Starting shutdown...")
         self._service.not_ready()
         if not self._is_busy:
             self._shut_down()
 
     def _reload(self) -> None:
-        if self._is_stopping:
+        if self._stopping_s is not None:
             return
         if self._is_busy:
             self._wants_reload = True
@@ -119,7 +145,7 @@ class _Operator:
             self._begin(self._reload_now, self._go_on)
 
     def _go_on(self) -> None:
-        if self._is_stopping:
+        if self._stopping_s is not None:
             self._service.not_ready()  # those that the reload has just started
             self._shut_down()
         elif self._wants_reload:
@@ -127,7 +153,11 @@ class _Operator:
             self._begin(self._reload_now, self._go_on)
 
     def _shut_down(self) -> None:
-        self._begin(self._service.shutdown, self._loop.stop)
+        self._begin(self._service.shutdown, self._finish)
+
+    def _finish(self) -> None:
+        self._has_stopped = True
+        self._loop.stop()
 
     def _begin(self, operation: Callable[[], None], then: Callable[[], None]) -> None:
         self._is_busy = True
@@ -147,7 +177,9 @@ class _Operator:
         begin(work)
 
     def _reload_now(self) -> None:
+        logs.reopen()  # whatever becomes of the rest
         self._log.info("Reloading the configuration...")
+        is_whole = False
         try:
             document = self._load()
             reloaded = self._service.reload(document)
@@ -155,7 +187,7 @@ class _Operator:
             is_shown = self._log.shows_info()
             if is_shown:
                 self._log.info("Configuration reloaded.", **reloaded._asdict())
-            _configure_logs(document, self._host.instance_id)
+            is_whole = self._reload_logs(document)
             if not is_shown:
                 self._log.info("Configuration reloaded.", **reloaded._asdict())
         except ConfigError as error:
@@ -163,8 +195,22 @@ class _Operator:
             self._log.error("configuration not reloaded; the running one stays", problems=problems)
         except CollectorError as error:
             self._log.error("configuration not reloaded; the running one stays", error=_text(error))
+        finally:
+            self._service.reloads.note(is_whole)
+
+    def _reload_logs(self, document: Document) -> bool:
+        try:
+            _configure_logs(document, self._host.instance_id)
         except OSError as error:
             self._log.error("logs are written as before", error=_log_problem(error))
+            return False
+        return True
+
+
+def _load_the_rest() -> None:
+    for name in NEEDED_LATER:
+        with suppress(ImportError):
+            __import__(name)
 
 
 def _tidy_later(loop: Loop, runtime: Runtime) -> None:

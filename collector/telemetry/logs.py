@@ -166,6 +166,15 @@ class Logger:
             self._repeats = repeats
         _close(former)
 
+    def reopen(self) -> None:
+        """Open the files again, which may have been renamed; one that cannot be is written on."""
+        with self._lock:
+            for index, former in enumerate(self._outputs):
+                if not isinstance(former, str):
+                    with suppress(OSError):
+                        self._outputs[index] = _open(former.name)
+                        _close([former])
+
     def isEnabledFor(self, level: int) -> bool:  # noqa: N802 logging's name
         """Tell whether lines of level are written."""
         return level >= self._level
@@ -221,6 +230,11 @@ def configure(
             raise
     _logger.configure(_level_number(level), Encoding(encoding), outputs, initial_fields or {}, repeats)
     return Log(_logger)
+
+
+def reopen() -> None:
+    """Write to what is now at the paths of the collector's logs."""
+    _logger.reopen()
 
 
 def _open(path: str) -> TextIO | str:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -60,6 +60,9 @@ class Program:
 class Spansieve:
     """A running collector.
 
+    Args:
+        command: what runs it instead of the checkout, with config.
+
     Attributes:
         ready_ms: from the start of the process until it took requests.
         grpc, http: addresses of its receivers.
@@ -67,11 +70,13 @@ class Spansieve:
         log: its lines so far.
     """
 
-    def __init__(self, config: Path, **environment: str) -> None:
+    def __init__(
+        self, config: Path, *, command: Sequence[str] = (), cwd: Path = ROOT, **environment: str
+    ) -> None:
         start_s = time.monotonic()
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "collector", "--config", str(config)],
-            cwd=ROOT,
+            command or [sys.executable, "-m", "collector", "--config", str(config)],
+            cwd=cwd,
             env={**os.environ, **environment},
             stderr=subprocess.PIPE,
             text=True,

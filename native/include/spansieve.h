@@ -625,8 +625,9 @@ typedef struct ss_queue_item {
     ss_encoding encoding;   /* of bytes */
     size_t original_length; /* before compression */
     uint64_t n_items;
-    uint64_t deadline_ns; /* monotonic, when the client that waits for it goes; UINT64_MAX: none does, or never */
-    int cancel_fd;        /* readable once that client has gone; -1: none waits */
+    uint64_t deadline_ns;   /* monotonic, when the client that waits for it goes; UINT64_MAX: none does, or never */
+    uint64_t not_before_ns; /* monotonic, of the next attempt: as told to ss_queue_put_back; 0: at once */
+    int cancel_fd;          /* readable once that client has gone; -1: none waits */
     void *handle;
 } ss_queue_item;
 /* block_on_overflow: wait up to a second for room before refusing. */
@@ -642,9 +643,17 @@ ss_status ss_queue_pop(ss_consumer *queue, uint64_t timeout_ns, ss_queue_item *i
  * when they are queued, all the same. waiting_max: so many requests of clients may be held, whatever their size, and
  * capacity is for the others only; 0: capacity is for all. */
 void ss_queue_hold_answers(ss_consumer *queue, uint64_t waiting_max);
-/* Wait before another attempt to send item. SS_ERR_TIMEOUT: timeout_ns have passed. SS_ERR_CLOSED: the queue is.
- * SS_ERR_CANCELLED: its client has gone. Any thread. */
-ss_status ss_queue_wait(ss_consumer *queue, const ss_queue_item *item, uint64_t timeout_ns);
+/* Wait before another attempt to send item. SS_ERR_TIMEOUT: timeout_ns have passed. SS_ERR_CANCELLED: its client has
+ * gone. SS_ERR_CLOSED, where ends_with_queue: the queue is closed or has a successor. Any thread. */
+ss_status ss_queue_wait(ss_consumer *queue, const ss_queue_item *item, uint64_t timeout_ns, bool ends_with_queue);
+/* Put item at the end of the line, so that the others have their turn before it. Any thread. */
+void ss_queue_put_back(ss_consumer *queue, ss_queue_item *item, uint64_t not_before_ns);
+/* What waits in queue, and what comes from now on, goes to successor, which outlives it and has its runtime, as long as
+ * that is not closed; if need be beyond its capacity. What is being sent is left to ss_queue_pass_on. Once. */
+void ss_queue_hand_over(ss_consumer *queue, ss_consumer *successor);
+/* Give item to the successor to send, and its client, if one waits, an answer. False: there is no successor, it is
+ * closed, or ss_queue_give_up has counted the item. Any thread. */
+bool ss_queue_pass_on(ss_consumer *queue, ss_queue_item *item);
 /* What became of the request: counts it, frees its bytes and its place, tells its clients. SS_CODE_OK is sent, with
  * bytes_sent on the wire; all else is failed. NULL: not counted, and clients are to come again. False: it was counted
  * by ss_queue_give_up. Any thread. */

@@ -99,6 +99,17 @@ void ss_promise_tell(ss_pledge *pledge, const ss_verdict *verdict) {
     }
 }
 
+void ss_promise_hold(ss_pledge *pledge, void (*change)(ss_pledge *pledge, void *context), void *context) {
+    ss_promise *promise = pledge->promise;
+    if (!promise) {
+        change(pledge, context);
+        return;
+    }
+    pthread_mutex_lock(&promise->lock);
+    change(pledge, context);
+    pthread_mutex_unlock(&promise->lock);
+}
+
 void ss_promise_cancel(ss_promise *promise) {
     static const ss_verdict cancelled = {.code = SS_CODE_CANCELLED, .message = "request is cancelled or timed out"};
     uint32_t n_withdrawn = 0;

@@ -54,6 +54,9 @@ bool ss_promise_join(ss_promise_slot *slot, ss_pledge *pledge);
  * thread. */
 void ss_promise_tell(ss_pledge *pledge, const ss_verdict *verdict);
 
+/* Call change with pledge while nobody can withdraw it. The pledge has not been told. */
+void ss_promise_hold(ss_pledge *pledge, void (*change)(ss_pledge *pledge, void *context), void *context);
+
 /* The receiver's part, after the request has been handed over with status verdict: the answer comes by the route, or
  * without one is waited for with ss_promise_wait. Copies outcome. */
 void ss_promise_seal(ss_promise *promise, const ss_outcome *outcome, const ss_verdict *verdict);

@@ -2,7 +2,8 @@
  * A bounded queue in memory, filled by event loops and batches, emptied by the exporter's threads. A request keeps its
  * place until the one who took it says what became of it. It is compressed before it waits, so that an outage of the
  * backend costs a tenth of the memory, and so that who brings too much is slowed down by the work, not by others'
- * memory. Source: the Collector's sending_queue.
+ * memory. When a reload puts another exporter in the place of this one, what could not be sent yet moves to its queue.
+ * Source: the Collector's sending_queue.
  */
 #include "core/clock.h"
 #include "otlp/table.h"
@@ -31,14 +32,15 @@ typedef struct queue queue;
 typedef struct entry entry;
 struct entry {
     ss_pledge pledge; /* to the client that waits, if one does; first */
-    queue *queue;
+    queue *queue;     /* where it is now. Where a client waits it changes only while withdraw cannot be called */
     ss_buffer bytes;
     ss_encoding encoding;
     size_t original_length;
     uint64_t n_items;
     uint64_t size; /* in sizer units */
     uint64_t deadline_ns;
-    bool takes_room; /* of capacity; else it counts among those that wait */
+    uint64_t not_before_ns; /* of the next attempt */
+    bool takes_room;        /* of capacity; else it counts among those that wait */
     /* Guarded by the queue's lock. */
     bool is_popped;
     bool is_cancelled; /* too late to withdraw it */
@@ -63,10 +65,12 @@ struct queue {
     bool block_on_overflow;
     bool holds_answers;
     uint64_t waiting_max;     /* 0: they take room */
+    queue *successor;         /* atomic. NULL: none */
     pthread_mutex_t lock;     /* guards what follows */
     pthread_cond_t filled;    /* for poppers */
     pthread_cond_t freed;     /* for blocked pushers */
-    pthread_cond_t cancelled; /* for those who wait with a request that they have popped; closing is told, too */
+    pthread_cond_t cancelled; /* for those who wait with a request that they have popped; closing and the successor
+                               * are told, too */
     entry *first, *last;
     uint64_t n_waiting; /* that take no room */
     bell *bells;        /* that are not in use */
@@ -77,13 +81,34 @@ struct queue {
     ss_queue_stats stats;
 };
 
-static uint64_t size_of(const queue *self, const ss_view *view) {
+static uint64_t size_in_units(const queue *self, uint64_t n_items, uint64_t length) {
     switch (self->sizer) {
     case SS_SIZER_REQUESTS: return 1;
-    case SS_SIZER_ITEMS: return view->n_items;
+    case SS_SIZER_ITEMS: return n_items;
     case SS_SIZER_BYTES: break;
     }
-    return view->table ? ss_emit_size(view->table, 0, view->table->n_rows) : view->length;
+    return length;
+}
+
+static uint64_t size_of(const queue *self, const ss_view *view) {
+    bool has_length = self->sizer != SS_SIZER_BYTES || !view->table;
+    return size_in_units(self, view->n_items,
+                         has_length ? view->length : ss_emit_size(view->table, 0, view->table->n_rows));
+}
+
+/* Who takes what is brought to self: the last successor, or self where that is at its end already. */
+static queue *taker_of(queue *self) {
+    queue *last = self;
+    for (queue *next; (next = __atomic_load_n(&last->successor, __ATOMIC_ACQUIRE));) {
+        last = next;
+    }
+    if (last == self) {
+        return self;
+    }
+    pthread_mutex_lock(&last->lock);
+    bool is_closed = last->stats.is_closed;
+    pthread_mutex_unlock(&last->lock);
+    return is_closed ? self : last;
 }
 
 /* Wait for room, or refuse. Called with the lock. */
@@ -98,7 +123,8 @@ static ss_status find_room(queue *self, const entry *added, ss_verdict *verdict)
     }
     struct timespec deadline = ss_clock_timespec(ss_clock_deadline(self->block_on_overflow ? BLOCK_MAX_NS : 0));
     int timed_out = !self->block_on_overflow;
-    while (!self->stats.is_closed && (self->stats.size > self->capacity || size > self->capacity - self->stats.size)) {
+    while (!self->stats.is_closed && (self->stats.size > self->capacity || size > self->capacity - self->stats.size) &&
+           taker_of(self) == self) {
         if (timed_out) {
             return ss_refuse(verdict, "sending queue is full", REFUSAL_RETRY_MS);
         }
@@ -194,8 +220,8 @@ static int64_t memory_of(const entry *held) {
     return (int64_t)(sizeof *held + held->bytes.capacity);
 }
 
-static void reserve(queue *self, const entry *added) {
-    self->n_filling++;
+/* Called with the lock, as free_place. */
+static void take_place(queue *self, const entry *added) {
     self->n_waiting += !added->takes_room;
     self->stats.size += added->size;
     self->stats.items += added->n_items;
@@ -223,6 +249,7 @@ static void answer(entry *answered, const ss_verdict *verdict) {
 
 static void line_append(queue *self, entry *added) {
     added->previous = self->last;
+    added->next = NULL;
     *(self->last ? &self->last->next : &self->first) = added;
     self->last = added;
 }
@@ -258,6 +285,13 @@ static void give_bell(queue *self, const entry *gone) {
     self->bells = gone->bell;
 }
 
+static void ring(const bell *rung) {
+    const uint64_t one = 1;
+    if (rung) {
+        (void)!write(rung->fd, &one, sizeof one);
+    }
+}
+
 /* ---------------------------------------------------------------- cancellation */
 
 static void discard(queue *self, entry *gone) {
@@ -268,7 +302,6 @@ static void discard(queue *self, entry *gone) {
 static bool withdraw(ss_pledge *pledge) {
     entry *unwanted = (entry *)pledge;
     queue *self = unwanted->queue;
-    const uint64_t one = 1;
     pthread_mutex_lock(&self->lock);
     bool is_in_time = !unwanted->is_popped;
     if (is_in_time) {
@@ -282,26 +315,29 @@ static bool withdraw(ss_pledge *pledge) {
     } else {
         unwanted->is_cancelled = true;
         pthread_cond_broadcast(&self->cancelled);
-        if (unwanted->bell) {
-            (void)!write(unwanted->bell->fd, &one, sizeof one);
-        }
+        ring(unwanted->bell);
     }
     pthread_mutex_unlock(&self->lock);
     return is_in_time;
 }
 
-ss_status ss_queue_wait(ss_consumer *consumer, const ss_queue_item *item, uint64_t timeout_ns) {
+ss_status ss_queue_wait(ss_consumer *consumer, const ss_queue_item *item, uint64_t timeout_ns, bool ends_with_queue) {
     queue *self = (queue *)consumer;
     const entry *waiting = item->handle;
     struct timespec deadline = ss_clock_timespec(ss_clock_deadline(timeout_ns));
-    int timed_out = 0;
+    ss_status status = SS_OK;
     pthread_mutex_lock(&self->lock);
-    while (!self->stats.is_closed && !waiting->is_cancelled && !timed_out) {
-        timed_out = pthread_cond_timedwait(&self->cancelled, &self->lock, &deadline);
+    for (int timed_out = 0; status == SS_OK;) {
+        if (waiting->is_cancelled) {
+            status = SS_ERR_CANCELLED;
+        } else if (ends_with_queue && (self->stats.is_closed || taker_of(self) != self)) {
+            status = SS_ERR_CLOSED;
+        } else if (timed_out) {
+            status = SS_ERR_TIMEOUT;
+        } else {
+            timed_out = pthread_cond_timedwait(&self->cancelled, &self->lock, &deadline);
+        }
     }
-    ss_status status = self->stats.is_closed   ? SS_ERR_CLOSED
-                       : waiting->is_cancelled ? SS_ERR_CANCELLED
-                                               : SS_ERR_TIMEOUT;
     pthread_mutex_unlock(&self->lock);
     return status;
 }
@@ -310,7 +346,7 @@ ss_status ss_queue_wait(ss_consumer *consumer, const ss_queue_item *item, uint64
 
 static ss_status queue_consume(ss_consumer *consumer, ss_worker *worker, const ss_view *view, ss_verdict *verdict) {
     (void)worker;
-    queue *self = (queue *)consumer;
+    queue *self = taker_of((queue *)consumer);
     entry *added = calloc(1, sizeof *added);
     bool is_awaited = self->holds_answers && view->promise;
     if (added) {
@@ -330,7 +366,8 @@ static ss_status queue_consume(ss_consumer *consumer, ss_worker *worker, const s
     int level = self->level;
     ss_status status = find_room(self, added, verdict);
     if (status == SS_OK) {
-        reserve(self, added);
+        self->n_filling++;
+        take_place(self, added);
     } else {
         /* A batch tries again several times a second, and counts itself what it gives up. */
         self->stats.enqueue_failed_items += view->is_retried ? 0 : added->n_items;
@@ -382,6 +419,116 @@ ss_status ss_queue_set_compression(ss_consumer *consumer, ss_encoding encoding, 
     return status;
 }
 
+/* ---------------------------------------------------------------- a successor, and another try */
+
+typedef struct move {
+    queue *to;
+    bool is_done;
+    entry before; /* once it has moved it may be gone */
+} move;
+
+/* The entry is in nobody's line. Its client cannot go meanwhile. */
+static void move_entry(ss_pledge *pledge, void *context) {
+    move *self = context;
+    entry *moved = (entry *)pledge;
+    queue *to = self->to;
+    self->before = *moved;
+    pthread_mutex_lock(&to->lock);
+    self->is_done = !to->stats.is_closed;
+    if (self->is_done) {
+        moved->queue = to;
+        moved->size = size_in_units(to, moved->n_items, moved->original_length);
+        moved->takes_room = !pledge->promise || !to->waiting_max;
+        moved->not_before_ns = 0;
+        moved->is_popped = false;
+        moved->bell = NULL;
+        take_place(to, moved); /* more than there are, perhaps: it was taken in before */
+        line_append(to, moved);
+        pthread_cond_signal(&to->filled);
+    }
+    pthread_mutex_unlock(&to->lock);
+}
+
+/* Give an entry that was popped to who has taken over. False: nobody has, or is at its end. */
+static bool pass_on(queue *self, entry *passed, bool is_in_flight) {
+    move moving = {.to = taker_of(self)};
+    if (moving.to == self || moving.to->runtime != self->runtime) {
+        return false;
+    }
+    ss_promise_hold(&passed->pledge, move_entry, &moving);
+    if (moving.is_done) {
+        pthread_mutex_lock(&self->lock);
+        free_place(self, &moving.before);
+        give_bell(self, &moving.before);
+        self->stats.in_flight_requests -= is_in_flight;
+        pthread_mutex_unlock(&self->lock);
+    }
+    return moving.is_done;
+}
+
+/* Called with the lock. */
+static void line_return(queue *self, entry *returned) {
+    returned->is_popped = false;
+    line_append(self, returned);
+    pthread_cond_signal(&self->filled);
+}
+
+/* Take the first one out of the line, so that its client cannot. */
+static entry *pop(queue *self) {
+    pthread_mutex_lock(&self->lock);
+    entry *taken = self->first;
+    if (taken) {
+        line_remove(self, taken);
+        taken->is_popped = true;
+    }
+    pthread_mutex_unlock(&self->lock);
+    return taken;
+}
+
+void ss_queue_hand_over(ss_consumer *consumer, ss_consumer *successor) {
+    queue *self = (queue *)consumer;
+    pthread_mutex_lock(&self->lock);
+    __atomic_store_n(&self->successor, (queue *)successor, __ATOMIC_RELEASE);
+    pthread_cond_broadcast(&self->freed);
+    pthread_cond_broadcast(&self->cancelled);
+    pthread_mutex_unlock(&self->lock);
+    for (entry *passed; (passed = pop(self));) {
+        if (!pass_on(self, passed, false)) {
+            pthread_mutex_lock(&self->lock);
+            line_return(self, passed);
+            pthread_mutex_unlock(&self->lock);
+            break;
+        }
+    }
+}
+
+bool ss_queue_pass_on(ss_consumer *consumer, ss_queue_item *item) {
+    queue *self = (queue *)consumer;
+    pthread_mutex_lock(&self->lock);
+    bool has_given_up = self->has_given_up;
+    pthread_mutex_unlock(&self->lock);
+    if (has_given_up || !pass_on(self, item->handle, true)) {
+        return false;
+    }
+    *item = (ss_queue_item){0};
+    return true;
+}
+
+void ss_queue_put_back(ss_consumer *consumer, ss_queue_item *item, uint64_t not_before_ns) {
+    queue *self = (queue *)consumer;
+    entry *returned = item->handle;
+    *item = (ss_queue_item){0};
+    pthread_mutex_lock(&self->lock);
+    give_bell(self, returned);
+    returned->bell = NULL;
+    returned->not_before_ns = not_before_ns;
+    self->stats.in_flight_requests--;
+    line_return(self, returned);
+    pthread_mutex_unlock(&self->lock);
+}
+
+/* ---------------------------------------------------------------- out, and what became of it */
+
 /* Closed, and nothing more will come. Called with the lock. */
 static bool is_over(const queue *self) {
     return self->stats.is_closed && !self->n_filling;
@@ -402,6 +549,9 @@ ss_status ss_queue_pop(ss_consumer *consumer, uint64_t timeout_ns, ss_queue_item
         line_remove(self, taken);
         taken->is_popped = true;
         taken->bell = taken->pledge.promise ? take_bell(self) : NULL;
+        if (taken->is_cancelled) {
+            ring(taken->bell);
+        }
         self->stats.in_flight_requests++;
         *item = (ss_queue_item){.bytes = taken->bytes.data,
                                 .length = taken->bytes.length,
@@ -409,6 +559,7 @@ ss_status ss_queue_pop(ss_consumer *consumer, uint64_t timeout_ns, ss_queue_item
                                 .original_length = taken->original_length,
                                 .n_items = taken->n_items,
                                 .deadline_ns = taken->deadline_ns,
+                                .not_before_ns = taken->not_before_ns,
                                 .cancel_fd = taken->bell ? taken->bell->fd : -1,
                                 .handle = taken};
     }
@@ -482,18 +633,6 @@ void ss_queue_read_stats(const ss_consumer *consumer, ss_queue_stats *stats) {
     *stats = self->stats;
     stats->capacity = self->capacity;
     pthread_mutex_unlock(&self->lock);
-}
-
-/* Take the first one out of the line, so that its client cannot. */
-static entry *pop(queue *self) {
-    pthread_mutex_lock(&self->lock);
-    entry *taken = self->first;
-    if (taken) {
-        line_remove(self, taken);
-        taken->is_popped = true;
-    }
-    pthread_mutex_unlock(&self->lock);
-    return taken;
 }
 
 static void queue_free(ss_consumer *consumer) {

@@ -63,7 +63,7 @@ def is_open(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-def test_second_sigterm_ends_at_once(tmp_path: Path) -> None:
+def test_later_sigterm_ends_at_once(tmp_path: Path) -> None:
     """Who does not want to wait for a backend that hangs need not."""
     ends = threading.Event()
     with Backend() as backend:
@@ -73,6 +73,7 @@ def test_second_sigterm_ends_at_once(tmp_path: Path) -> None:
             wait_for(lambda: total(spansieve, "otelcol_exporter_in_flight_requests"))
             spansieve.send(signal.SIGTERM)
             wait_for(lambda: "Starting shutdown..." in "".join(spansieve.log))
+            threading.Event().wait(1.1)  # what comes sooner is the same wish
             assert spansieve.stop() == 1
         ends.set()
 

@@ -329,10 +329,10 @@ static void test_sender_is_told_that_the_client_has_gone(void) {
         CHECK_EQUAL(SS_OK, ss_queue_pop(queue, 0, &item));
         CHECK_EQUAL(KEPT, item.deadline_ns);
         CHECK(item.cancel_fd >= 0 && !is_readable(item.cancel_fd));
-        CHECK_EQUAL(SS_ERR_TIMEOUT, ss_queue_wait(queue, &item, 1));
+        CHECK_EQUAL(SS_ERR_TIMEOUT, ss_queue_wait(queue, &item, 1, true));
         ss_promise_cancel(kept->promise);
         CHECK(is_readable(item.cancel_fd));
-        CHECK_EQUAL(SS_ERR_CANCELLED, ss_queue_wait(queue, &item, UINT64_MAX));
+        CHECK_EQUAL(SS_ERR_CANCELLED, ss_queue_wait(queue, &item, UINT64_MAX, true));
         CHECK_EQUAL(round, s.transport.n_cancelled); /* the other queue has dropped it, this one has not */
         ss_queue_done(queue, &item, &good, 0);
         CHECK_EQUAL(round + 1, s.transport.n_cancelled);
@@ -345,7 +345,8 @@ static void test_sender_is_told_that_the_client_has_gone(void) {
     ss_queue_item item;
     CHECK_EQUAL(SS_OK, ss_queue_pop(queue, 0, &item));
     ss_queue_close(queue);
-    CHECK_EQUAL(SS_ERR_CLOSED, ss_queue_wait(queue, &item, UINT64_MAX));
+    CHECK_EQUAL(SS_ERR_CLOSED, ss_queue_wait(queue, &item, UINT64_MAX, true));
+    CHECK_EQUAL(SS_ERR_TIMEOUT, ss_queue_wait(queue, &item, 1, false)); /* who knows that waits all the same */
     ss_queue_done(queue, &item, &good, 0);
     ss_worker_free(worker);
     tear_down(&s);
@@ -425,9 +426,15 @@ static void *run_fickle_backend(void *argument) {
     uint32_t state = (uint32_t)(uintptr_t)argument;
     ss_queue_item item;
     while (ss_queue_pop(backend->queue, UINT64_MAX, &item) == SS_OK) {
+        if (next_random(&state) >> 31) {
+            if (!ss_queue_pass_on(backend->queue, &item)) {
+                ss_queue_put_back(backend->queue, &item, 0);
+            }
+            continue;
+        }
         uint32_t choice = next_random(&state) >> 30;
         ss_verdict verdict = {.code = choice ? SS_CODE_OK : SS_CODE_UNAVAILABLE};
-        if (choice == 1 && ss_queue_wait(backend->queue, &item, 20000) == SS_ERR_CANCELLED) {
+        if (choice == 1 && ss_queue_wait(backend->queue, &item, 20000, true) == SS_ERR_CANCELLED) {
             CHECK(item.cancel_fd < 0 || is_readable(item.cancel_fd));
             verdict.code = SS_CODE_CANCELLED;
         }
@@ -479,6 +486,87 @@ static void test_nothing_is_lost_or_doubled_under_stress(void) {
     ss_receiver_read_stats(s.receiver, &counted);
     CHECK_EQUAL(SPANS * s.transport.n_ok, counted.accepted[SS_SIGNAL_TRACES][SS_TRANSPORT_HTTP]);
     CHECK_EQUAL(0, ss_runtime_in_flight_bytes(s.runtime));
+    tear_down(&s);
+}
+
+/* A reload puts another queue in the place of one that clients wait at: whoever takes a request answers it, and
+ * together they know where every item went. */
+static void test_successor_takes_what_clients_wait_for(void) {
+    setup s;
+    set_up(&s);
+    ss_error error;
+    ss_consumer *former = s.queues[0];
+    ss_consumer *successor = ss_queue_new(s.runtime, SS_SIGNAL_TRACES, SS_SIZER_ITEMS, 20 * SPANS, false, &error);
+    ss_queue_hold_answers(successor, 0);
+    ss_receiver_publish(s.receiver, SS_SIGNAL_TRACES, former);
+    pthread_t clients[CLIENTS], backends[4];
+    fickle_backend fickle[4] = {{former, 0}, {former, 0}, {successor, 0}, {successor, 0}};
+    for (int i = 0; i < CLIENTS; i++) {
+        pthread_create(&clients[i], NULL, run_fickle_client, &s);
+    }
+    for (int i = 0; i < 4; i++) {
+        pthread_create(&backends[i], NULL, run_fickle_backend, &fickle[i]);
+    }
+    while (s.n_pending < CLIENTS * STRESS_REQUESTS / 2) {
+        sched_yield();
+    }
+    ss_queue_hand_over(former, successor);
+    for (int i = 0; i < CLIENTS; i++) {
+        pthread_join(clients[i], NULL);
+    }
+    ss_queue_close(former);
+    pthread_join(backends[0], NULL);
+    pthread_join(backends[1], NULL);
+    ss_queue_close(successor);
+    pthread_join(backends[2], NULL);
+    pthread_join(backends[3], NULL);
+    CHECK_EQUAL(0, s.transport.n_open);
+    CHECK_EQUAL(s.n_pending, s.transport.n_ok + s.transport.n_failed + s.transport.n_cancelled);
+    uint64_t n_items = 0;
+    for (int i = 0; i < 4; i += 2) {
+        ss_queue_stats stats = stats_of(fickle[i].queue);
+        CHECK_EQUAL(0, stats.items + stats.size + stats.in_flight_requests);
+        CHECK(stats.sent_items > 0);
+        n_items += stats.sent_items + stats.failed_items + stats.withdrawn_items + stats.enqueue_failed_items +
+                   fickle[i].unknown + fickle[i + 1].unknown;
+    }
+    CHECK_EQUAL(SPANS * CLIENTS * STRESS_REQUESTS, n_items);
+    CHECK_EQUAL(0, ss_runtime_in_flight_bytes(s.runtime));
+    ss_receiver_publish(s.receiver, SS_SIGNAL_TRACES, NULL);
+    tear_down(&s);
+    ss_consumer_free(successor);
+}
+
+/* A client that goes while its request is between two queues is told of by the second, before anything is sent. */
+static void test_client_may_go_before_its_request_is_passed_on(void) {
+    setup s;
+    set_up(&s);
+    ss_worker *worker = ss_worker_new(s.runtime);
+    slip *kept;
+    ss_queue_item item;
+    ss_consumer *former = s.queues[0], *successor = s.queues[1];
+    ss_receiver_publish(s.receiver, SS_SIGNAL_TRACES, former);
+    CHECK(ask(&s, worker, &kept).is_pending);
+    CHECK_EQUAL(SS_OK, ss_queue_pop(former, 0, &item));
+    ss_queue_hand_over(former, successor);
+    CHECK_EQUAL(SS_ERR_CLOSED, ss_queue_wait(former, &item, UINT64_MAX, true));
+    ss_promise_cancel(kept->promise);
+    CHECK(ss_queue_pass_on(former, &item));
+    CHECK(!item.handle);
+    CHECK_EQUAL(0, stats_of(former).items);
+    CHECK_EQUAL(SS_OK, ss_queue_pop(successor, 0, &item));
+    CHECK(is_readable(item.cancel_fd));
+    CHECK_EQUAL(SS_ERR_CANCELLED, ss_queue_wait(successor, &item, UINT64_MAX, false));
+    ss_queue_done(successor, &item, &(ss_verdict){.code = SS_CODE_CANCELLED}, 0);
+    CHECK_EQUAL(1, s.transport.n_cancelled);
+    let_go(kept);
+    CHECK(ask(&s, worker, &kept).is_pending); /* by way of the former */
+    CHECK_EQUAL(0, stats_of(former).items);
+    ss_promise_cancel(kept->promise);
+    CHECK_EQUAL(SPANS, stats_of(successor).withdrawn_items);
+    let_go(kept);
+    ss_worker_free(worker);
+    ss_receiver_publish(s.receiver, SS_SIGNAL_TRACES, NULL);
     tear_down(&s);
 }
 
@@ -665,6 +753,8 @@ int main(void) {
     test_sender_is_told_that_the_client_has_gone();
     test_waiting_requests_are_bounded();
     test_nothing_is_lost_or_doubled_under_stress();
+    test_successor_takes_what_clients_wait_for();
+    test_client_may_go_before_its_request_is_passed_on();
     test_queue_goes_while_clients_go();
     test_late_batch_parks_its_clients();
     test_late_batch_beside_a_backend();

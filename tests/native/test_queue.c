@@ -176,6 +176,95 @@ static void test_outcomes_are_counted(void) {
     tear_down(&s);
 }
 
+static ss_queue_stats stats_of(const ss_consumer *queue) {
+    ss_queue_stats stats;
+    ss_queue_read_stats(queue, &stats);
+    return stats;
+}
+
+/* What could not be sent goes behind the others, with the time of its next attempt, and keeps its place. */
+static void test_a_request_is_put_back_behind_the_others(void) {
+    setup s = set_up(SS_SIZER_REQUESTS, 2);
+    ss_buffer first = make_request(1), second = make_request(2);
+    ss_queue_item item;
+    CHECK_EQUAL(SS_OK, push(&s, &first));
+    CHECK_EQUAL(SS_OK, push(&s, &second));
+    CHECK_EQUAL(SS_OK, ss_queue_pop(s.queue, 0, &item));
+    CHECK_EQUAL(0, item.not_before_ns);
+    ss_queue_close(s.queue);
+    ss_queue_put_back(s.queue, &item, 77);
+    CHECK(!item.handle);
+    CHECK_EQUAL(3, stats_of(s.queue).items);
+    CHECK_EQUAL(0, stats_of(s.queue).in_flight_requests);
+    CHECK(next_is(&s, &second, SS_ENCODING_IDENTITY));
+    CHECK_EQUAL(SS_OK, ss_queue_pop(s.queue, 0, &item));
+    CHECK_EQUAL(77, item.not_before_ns);
+    CHECK_EQUAL(1, item.n_items);
+    ss_queue_done(s.queue, &item, &(ss_verdict){0}, 0);
+    CHECK_EQUAL(SS_ERR_CLOSED, ss_queue_pop(s.queue, 0, &item));
+    ss_buffer_free(&first);
+    ss_buffer_free(&second);
+    tear_down(&s);
+}
+
+/* A successor gets what waits, what comes later, and what its threads let go of, whatever its capacity and unit are. */
+static void test_a_successor_takes_over(void) {
+    setup s = set_up(SS_SIZER_REQUESTS, 3);
+    ss_error error;
+    ss_consumer *former = s.queue;
+    ss_consumer *successor = ss_queue_new(s.runtime, SS_SIGNAL_TRACES, SS_SIZER_BYTES, 1, false, &error);
+    ss_buffer requests[] = {make_request(1), make_request(2), make_request(3)};
+    ss_queue_item item;
+    CHECK_EQUAL(SS_OK, ss_queue_set_compression(former, SS_ENCODING_ZSTD, 0));
+    for (int i = 0; i < 3; i++) {
+        CHECK_EQUAL(SS_OK, push(&s, &requests[i]));
+    }
+    CHECK_EQUAL(SS_OK, ss_queue_pop(former, 0, &item));
+    CHECK(!ss_queue_pass_on(former, &item)); /* to nobody yet */
+    ss_queue_hand_over(former, successor);
+    CHECK_EQUAL(1, stats_of(former).items);
+    CHECK_EQUAL(5, stats_of(successor).items);
+    CHECK_EQUAL(requests[1].length + requests[2].length, stats_of(successor).size);
+    CHECK(ss_queue_pass_on(former, &item));
+    CHECK_EQUAL(0, stats_of(former).items + stats_of(former).size + stats_of(former).in_flight_requests);
+    CHECK_EQUAL(SS_ERR_LIMIT, push(&s, &requests[0])); /* by the successor's capacity */
+    s.queue = successor;
+    CHECK(next_is(&s, &requests[1], SS_ENCODING_ZSTD));
+    CHECK(next_is(&s, &requests[2], SS_ENCODING_ZSTD));
+    CHECK(next_is(&s, &requests[0], SS_ENCODING_ZSTD));
+    CHECK_EQUAL(6, stats_of(successor).sent_items);
+    CHECK_EQUAL(0, stats_of(successor).size);
+    CHECK_EQUAL(0, ss_runtime_in_flight_bytes(s.runtime));
+    for (int i = 0; i < 3; i++) {
+        ss_buffer_free(&requests[i]);
+    }
+    ss_consumer_free(former);
+    tear_down(&s);
+}
+
+/* One that is at its end takes nothing, and the former does its work itself, within its own capacity. */
+static void test_a_closed_successor_takes_nothing(void) {
+    setup s = set_up(SS_SIZER_REQUESTS, 2);
+    ss_error error;
+    ss_consumer *successor = ss_queue_new(s.runtime, SS_SIGNAL_TRACES, SS_SIZER_REQUESTS, 9, false, &error);
+    ss_buffer request = make_request(1);
+    ss_queue_item item;
+    CHECK_EQUAL(SS_OK, push(&s, &request));
+    CHECK_EQUAL(SS_OK, ss_queue_pop(s.queue, 0, &item));
+    CHECK_EQUAL(SS_OK, push(&s, &request));
+    ss_queue_close(successor);
+    ss_queue_hand_over(s.queue, successor);
+    CHECK(!ss_queue_pass_on(s.queue, &item));
+    CHECK_EQUAL(SS_ERR_TIMEOUT, ss_queue_wait(s.queue, &item, 1, true));
+    CHECK_EQUAL(SS_ERR_REFUSED, push(&s, &request));
+    CHECK_EQUAL(2, stats_of(s.queue).items);
+    ss_queue_done(s.queue, &item, &(ss_verdict){0}, 0);
+    CHECK(next_is(&s, &request, SS_ENCODING_IDENTITY));
+    ss_buffer_free(&request);
+    ss_consumer_free(successor);
+    tear_down(&s);
+}
+
 typedef struct pusher {
     setup *setup;
     const ss_buffer *request;
@@ -301,6 +390,9 @@ int main(void) {
     test_what_goes_around_small_requests_is_memory();
     test_rows_are_compressed_as_they_are_kept();
     test_outcomes_are_counted();
+    test_a_request_is_put_back_behind_the_others();
+    test_a_successor_takes_over();
+    test_a_closed_successor_takes_nothing();
     test_nothing_is_lost_at_the_end();
     test_a_late_thread_slows_down_who_brings();
     return check_finish();

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -44,18 +45,21 @@ def good(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def service(monkeypatch: pytest.MonkeyPatch) -> list[Document]:
+def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Document]]:
     """Stand in for the service: load once, keep the document, end with code 7."""
+    held = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     documents: list[Document] = []
 
-    def run(load: Callable[[], Document]) -> int:
+    def run(load: Callable[[], Document], *, ends_process: bool) -> int:
+        assert ends_process
         documents.append(load())
         return 7
 
     module = types.ModuleType("collector.service.run")
     module.run = run  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "collector.service.run", module)
-    return documents
+    yield documents
+    signal.pthread_sigmask(signal.SIG_SETMASK, held)
 
 
 def main(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
@@ -380,7 +384,7 @@ def test_run_imports_only_what_it_needs(good: str) -> None:
     script = (
         "import sys, types\n"
         "service = types.ModuleType('collector.service.run')\n"
-        "service.run = lambda load: print(*sys.modules) if load() else 0\n"
+        "service.run = lambda load, **_: print(*sys.modules) if load() else 0\n"
         "sys.modules['collector.service.run'] = service\n"
         f"sys.path.insert(0, {str(FAKES)!r})\n"
         "from collector.registry import Registry\n"

@@ -15,9 +15,10 @@ from collector.exporterhelper.request import Request, Sent
 from collector.exporterhelper.retry import RetryConfig
 from collector.exporterhelper.timeout import attempt_limit_s
 from collector.ids import Signal
+from collector.lean import replace
 from collector.native.library import lib
 from collector.native.pipeline import Receiver
-from collector.native.runtime import Worker
+from collector.native.runtime import Runtime, Worker
 from collector.threads import Thread
 from tests.unit.exporterhelper.support import (
     Recorder,
@@ -31,6 +32,15 @@ from tests.unit.exporterhelper.support import (
 )
 
 NO_RETRY = RetryConfig(enabled=False)
+# A second attempt soon, a third not before the next hour.
+SELDOM = RetryConfig(
+    initial_interval=Duration(0.01),
+    multiplier=1e9,
+    max_interval=Duration(3600.0),
+    max_elapsed_time=Duration(0.0),
+)
+RETRIED = "Exporting failed. Will retry the request after interval."
+DROPPED = "Exporting failed. Dropping data."
 
 
 class Backend:
@@ -42,6 +52,7 @@ class Backend:
         self.taken: list[bytes] = []
         self.limits: list[float | None] = []
         self.error: Exception | None = None
+        self.left_failures = 1 << 30  # attempts that error is for
         self.result = Sent(7)
         self.most_at_once = 0
         self._at_once = 0
@@ -56,7 +67,8 @@ class Backend:
             self.limits.append(limit_s)
         try:
             assert self.open.wait(60), "nobody has opened, nor aborted"
-            if self.error is not None:
+            if self.error is not None and self.left_failures > 0:
+                self.left_failures -= 1
                 raise self.error
             return self.result
         finally:
@@ -73,10 +85,12 @@ class Scene:
         queue: QueueConfig | None = None,
         retry: RetryConfig = NO_RETRY,
         timeout_s: float = 5.0,
+        runtime: Runtime | None = None,
     ) -> None:
         self.recorder = Recorder()
         self.backend = Backend()
-        self.settings = settings(signal, self.recorder)
+        made = settings(signal, self.recorder)
+        self.settings = made if runtime is None else replace(made, runtime=runtime)
         self.sender = QueueSender(
             self.settings,
             self.backend.send,
@@ -278,22 +292,129 @@ def test_shutdown_sends_what_is_queued() -> None:
     assert (made.value("sent_spans"), made.value("send_failed_spans")) == (5, 0)
 
 
-def test_shutdown_tries_each_request_once_without_back_off() -> None:
-    """B51: with a dead backend each request is tried once, and back-offs in flight end at once."""
-    hour = RetryConfig(
-        initial_interval=Duration(3600.0), max_interval=Duration(3600.0), max_elapsed_time=Duration(0.0)
-    )
-    made = Scene(queue=QueueConfig(num_consumers=1), retry=hour)
+def in_back_off(made: Scene, n_requests: int) -> list[bytes]:
+    """Push requests, all of which then wait an hour for their next attempt; return them."""
     made.backend.error = RetryableError("down")
-    requests = [traces(1, f"span {number}") for number in range(5)]
-    made.push(*requests)
+    requests = [traces(1, f"span {number}") for number in range(n_requests)]
     made.sender.start()
-    event = "Exporting failed. Will retry the request after interval."
-    wait_until(lambda: event in made.recorder.events())
+    made.push(*requests)
+    wait_until(lambda: made.recorder.events().count(RETRIED) == 2 * n_requests)
+    made.backend.taken.clear()
+    return requests
+
+
+def test_shutdown_tries_at_once_what_waits_for_its_next_attempt() -> None:
+    """The backend is healthy again: all that was in back-off is delivered, and nothing told as lost."""
+    made = Scene(retry=SELDOM)
+    requests = in_back_off(made, 5)
+    made.backend.error = None
     made.sender.shutdown(60)
     assert sorted(made.backend.taken) == sorted(requests)
-    assert (made.value("sent_spans"), made.value("send_failed_spans"), made.value("queue_size")) == (0, 5, 0)
-    assert {"dropped_items": 5} == made.recorder.fields("Data was dropped at shutdown.")
+    assert (made.value("sent_spans"), made.value("send_failed_spans")) == (5, 0)
+    assert DROPPED not in made.recorder.events()
+
+
+def test_shutdown_goes_on_trying_each_in_its_turn() -> None:
+    """A failure is not the end before the deadline, and holds up none of the others, though one thread has them all."""
+    made = Scene(queue=QueueConfig(num_consumers=1), retry=SELDOM)
+    in_back_off(made, 1)
+    others = [traces(1, f"other {number}") for number in range(4)]
+    made.push(*others)
+    made.backend.left_failures = 12
+    made.sender.shutdown(60)
+    assert others == made.backend.taken[:4]
+    assert [3] * 5 == [made.backend.taken[:15].count(request) for request in set(made.backend.taken)]
+    assert (made.value("sent_spans"), made.value("send_failed_spans"), made.value("queue_size")) == (5, 0, 0)
+
+
+def test_shutdown_tells_once_what_was_not_taken_in_time() -> None:
+    """One line for all requests, with the last failure and the number of items."""
+    made = Scene(queue=QueueConfig(num_consumers=2), retry=SELDOM)
+    in_back_off(made, 2)
+    made.push(traces(3), traces(4))
+    made.sender.shutdown(0.5)
+    assert 1 == made.recorder.events().count(DROPPED)
+    expected = {"error": "shutdown ran out of time: down", "dropped_items": 9}
+    assert expected == made.recorder.fields(DROPPED)
+    assert (made.value("send_failed_spans"), made.value("queue_items")) == (9, 0)
+
+
+def test_shutdown_heeds_a_wish_only_as_far_as_its_deadline_allows() -> None:
+    """A backend that wants to be left alone for a year is asked again while there is time."""
+    made = Scene(retry=SELDOM)
+    in_back_off(made, 1)
+    made.backend.error, made.backend.left_failures = RetryableError("busy", 3e7), 2
+    made.sender.shutdown(2)
+    assert 3 == len(made.backend.taken)
+    assert made.value("sent_spans") == 1
+
+
+def test_shutdown_does_not_try_again_where_it_must_not() -> None:
+    """What is permanent, and all failures where retries are off, end a request, and are told each for itself."""
+    for retry, error in ((SELDOM, PermanentError("bad")), (NO_RETRY, RetryableError("down"))):
+        made = Scene(retry=retry)
+        made.backend.error = error
+        made.push(traces(3), traces(4))
+        made.sender.start()
+        made.sender.shutdown(60)
+        told = [fields for event, fields in made.recorder.records if event.startswith(DROPPED)]
+        assert [3, 4] == sorted(fields["dropped_items"] for fields in told)
+        assert (made.value("send_failed_spans"), len(made.backend.taken)) == (7, 2)
+
+
+def test_successor_is_given_what_could_not_be_sent() -> None:
+    """What is in back-off, what is being sent, what waits in line, and what the pipelines still bring."""
+    made = Scene(queue=QueueConfig(num_consumers=2), retry=SELDOM)
+    successor = Scene(queue=QueueConfig(queue_size=1), runtime=made.settings.runtime)
+    requests = in_back_off(made, 1)
+    made.backend.open.clear()
+    requests += [traces(2), traces(3), traces(4)]
+    made.push(requests[1])
+    wait_until(lambda: len(made.backend.taken) == 1)
+    made.push(*requests[2:])
+    made.sender.consumer.hand_over(successor.sender.consumer)
+    successor.sender.start()
+    wait_until(lambda: successor.value("sent_spans") == 8)
+    made.push(traces(5))
+    wait_until(lambda: successor.value("sent_spans") == 13)
+    assert made.value("queue_items") == 2
+    made.backend.open.set()
+    made.sender.shutdown(20)
+    successor.sender.shutdown(20)
+    assert sorted([*requests, traces(5)]) == sorted(successor.backend.taken)
+    assert (made.value("sent_spans"), made.value("send_failed_spans"), made.value("queue_items")) == (0, 0, 0)
+    assert (successor.value("sent_spans"), successor.value("send_failed_spans")) == (15, 0)
+    assert DROPPED not in made.recorder.events()
+
+
+def test_attempt_that_never_ends_is_cut_off_for_the_successor() -> None:
+    """It has the time that an attempt may take, and no longer."""
+    made = Scene(retry=SELDOM, timeout_s=0.2)
+    successor = Scene(runtime=made.settings.runtime)
+    made.backend.open.clear()  # set by abort
+    made.backend.error = RetryableError("cut off")
+    made.sender.start()
+    made.push(traces(3))
+    wait_until(lambda: len(made.backend.taken) == 1)
+    made.sender.consumer.hand_over(successor.sender.consumer)
+    successor.sender.start()
+    made.sender.shutdown(0)
+    wait_until(lambda: successor.value("sent_spans") + made.value("send_failed_spans") == 3)
+    successor.sender.shutdown(20)
+    assert (successor.value("sent_spans"), made.value("queue_items")) == (3, 0)
+
+
+def test_successor_that_is_at_its_end_leaves_the_work_to_the_former() -> None:
+    """A reload and a shutdown right after it: nobody is left to take over, so the former tries again itself."""
+    made = Scene(retry=SELDOM)
+    successor = Scene(runtime=made.settings.runtime)
+    requests = in_back_off(made, 2)
+    successor.sender.shutdown(0)
+    made.sender.consumer.hand_over(successor.sender.consumer)
+    made.backend.error = None
+    made.sender.shutdown(20)
+    assert sorted(made.backend.taken) == sorted(requests)
+    assert made.value("sent_spans") == 2
 
 
 def test_shutdown_gives_up_at_its_deadline_and_counts_the_rest() -> None:
@@ -307,6 +428,8 @@ def test_shutdown_gives_up_at_its_deadline_and_counts_the_rest() -> None:
     made.sender.shutdown(0.2)
     assert len(made.backend.taken) == 1
     assert (made.value("sent_spans"), made.value("send_failed_spans")) == (0, 5)
+    assert {"error": "shutdown ran out of time", "dropped_items": 5} == made.recorder.fields(DROPPED)
+    assert 1 == made.recorder.events().count(DROPPED)
 
 
 def test_shutdown_without_start_counts_what_was_queued() -> None:

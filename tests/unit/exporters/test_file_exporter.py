@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import zstandard
 from collector.errors import StartError
 from collector.exporters.file import Compression, Config, File, Format, RecordFile, Rotation
 from collector.ids import Signal
-from tests.unit.exporterhelper.support import Recorder, logs, push, settings, traces, values
+from tests.unit.exporterhelper.support import Recorder, logs, push, settings, traces, values, wait_until
 
 
 def _write(path: Path, *requests: bytes, signal: Signal = Signal.TRACES, **keys: Any) -> dict[str, float]:
@@ -25,6 +26,10 @@ def _write(path: Path, *requests: bytes, signal: Signal = Signal.TRACES, **keys:
     push(exporter.consumer, made.runtime, *requests)
     exporter.shutdown(20)
     return values(exporter.samples())
+
+
+def _file(path: Path, **keys: Any) -> RecordFile:
+    return RecordFile(Config(path=str(path), **keys))
 
 
 def _records(path: Path) -> list[bytes]:
@@ -124,9 +129,7 @@ def test_rotation_starts_a_new_file_before_the_limit(tmp_path: Path) -> None:
     """No file grows over max_megabytes, no record is split, surplus backups go, other files stay."""
     other = tmp_path / "out-keep.txt"
     other.write_text("mine")
-    file = RecordFile(
-        str(tmp_path / "out.txt"), append=False, rotation=Rotation(max_megabytes=1, max_backups=2)
-    )
+    file = _file(tmp_path / "out.txt", rotation=Rotation(max_megabytes=1, max_backups=2))
     for number in range(8):
         file.write(bytes([number]) * 600_000)
     file.close()
@@ -139,7 +142,7 @@ def test_rotation_starts_a_new_file_before_the_limit(tmp_path: Path) -> None:
 def test_rotation_that_broke_off_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Renamed, but without a descriptor for the new file: the next write opens it."""
     path = tmp_path / "out.bin"
-    file = RecordFile(str(path), append=False, rotation=Rotation(max_megabytes=1))
+    file = _file(path, rotation=Rotation(max_megabytes=1))
     record = bytes(600_000)
     file.write(record)
 
@@ -158,7 +161,7 @@ def test_rotation_that_broke_off_goes_on(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_failed_write_leaves_no_half_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A disk that fills up in the middle of a record costs that record, not the ones around it."""
-    file = RecordFile(str(tmp_path / "out"), append=False, rotation=None)
+    file = _file(tmp_path / "out")
     file.write(b"first\n")
     real_write = os.write
     calls: list[int] = []
@@ -176,6 +179,127 @@ def test_failed_write_leaves_no_half_record(tmp_path: Path, monkeypatch: pytest.
     file.write(b"third\n")
     file.close()
     assert (tmp_path / "out").read_bytes() == b"first\nthird\n"
+
+
+def test_file_that_was_renamed_is_left_when_told(tmp_path: Path) -> None:
+    """As logrotate has it: rename, SIGHUP; the exporter, which a reload keeps, goes on in a new file."""
+    path = tmp_path / "out"
+    made = settings(Signal.TRACES, Recorder())
+    exporter = File(Config(path=str(path)), made)
+    exporter.start()
+
+    def write(count: int) -> None:
+        push(exporter.consumer, made.runtime, traces())
+        wait_until(lambda: values(exporter.samples())["otelcol_exporter_sent_spans"] == count)
+
+    write(1)
+    path.rename(tmp_path / "out.1")
+    write(2)
+    exporter.refresh()
+    write(3)
+    exporter.refresh()  # nothing to do
+    write(4)
+    exporter.shutdown(20)
+    lines = [len((tmp_path / name).read_text().splitlines()) for name in ("out.1", "out")]
+    assert [2, 2] == lines
+
+
+def test_file_that_cannot_be_opened_again_is_written_on(tmp_path: Path) -> None:
+    """It is told, and nothing is lost."""
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    recorder = Recorder()
+    made = settings(Signal.TRACES, recorder)
+    exporter = File(Config(path=str(folder / "out")), made)
+    exporter.start()
+    folder.rename(tmp_path / "elsewhere")
+    exporter.refresh()
+    push(exporter.consumer, made.runtime, traces())
+    exporter.shutdown(20)
+    assert "no such file or directory" in recorder.fields("file not opened again")["error"]
+    assert 1 == len((tmp_path / "elsewhere" / "out").read_text().splitlines())
+
+
+def test_another_exporter_of_the_path_has_it_opened_again(tmp_path: Path) -> None:
+    """A reload that changes the exporter: the new one writes to what is at the path, as it is configured."""
+    path = tmp_path / "out"
+    made = settings(Signal.TRACES, Recorder())
+    old = File(Config(path=str(path)), made)
+    new = File(Config(path=str(path), rotation=Rotation(max_megabytes=1)), made)
+    old.start()
+    path.rename(tmp_path / "renamed")
+    new.start()
+    old.shutdown(20)
+    for _ in range(2):
+        push(new.consumer, made.runtime, traces(1, "x" * 600_000))
+    new.shutdown(20)
+    assert 3 == len(list(tmp_path.iterdir()))
+    assert 1 == len(path.read_text().splitlines())
+    assert "" == (tmp_path / "renamed").read_text()
+
+
+def test_deleted_file_is_made_anew(tmp_path: Path) -> None:
+    """Without being told: what went on into the deleted one, nobody would ever see."""
+    path = tmp_path / "new" / "out"
+    file = _file(path, create_directory=True)
+    file.write(b"first\n")
+    path.unlink()
+    file.write(b"second\n")
+    assert "second\n" == path.read_text()
+    path.unlink()
+    path.parent.rmdir()
+    file.write(b"third\n")
+    file.close()
+    assert "third\n" == path.read_text()
+
+
+def test_size_is_that_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others may shorten it, as copytruncate does: it is not rotated, and half a record is cut off where it began."""
+    path = tmp_path / "out"
+    file = _file(path, rotation=Rotation(max_megabytes=1))
+    file.write(bytes(600_000))
+    os.truncate(path, 0)
+    file.write(bytes(600_000))
+    assert [path] == list(tmp_path.iterdir())
+    os.truncate(path, 0)
+    real_write = os.write
+    left = [2, 0]
+
+    def fail_second_time(fd: int, data: Any) -> int:
+        if n_bytes := left.pop(0):
+            return real_write(fd, bytes(data)[:n_bytes])
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", fail_second_time)
+        with pytest.raises(OSError, match="No space left"):
+            file.write(b"half\n")
+    file.write(b"whole\n")
+    file.close()
+    assert b"whole\n" == path.read_bytes()
+
+
+def test_rotated_file_has_the_time_of_the_zone_as_it_is_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the zone of the machine has been changed since the start."""
+    file = _file(tmp_path / "out", rotation=Rotation(max_megabytes=1, localtime=True))
+    hours = []
+    try:
+        for zone in ("EAST-9", "WEST+9"):
+            monkeypatch.setenv("TZ", zone)
+            monkeypatch.setattr(time, "time", lambda: 1_700_000_000.0)
+            for _ in range(2):
+                file.write(bytes(600_000))
+            [name] = [path.name for path in tmp_path.iterdir() if path.name != "out"]
+            hours.append(name[4:17])
+            (tmp_path / name).unlink()
+            os.truncate(tmp_path / "out", 0)
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    file.close()
+    assert ["2023-11-15T07", "2023-11-14T13"] == hours
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from collector.component import Settings
+from collector.config.fields import Duration
 from collector.errors import RetryableError
 from collector.ids import ComponentID, Signal
 from collector.lean import replace
@@ -256,3 +257,22 @@ def test_limit_beyond_the_memory_is_warned_of(
         setup.limiter.start()
     assert is_warned_of == any("the kernel may kill" in record.message for record in caplog.records)
     setup.limiter.shutdown(0)
+
+
+def test_changed_limit_of_the_container_makes_the_limiter_stale(caplog: pytest.LogCaptureFixture) -> None:
+    """A share of the memory follows it at a reload, in all pipelines alike; a fixed limit has nothing to follow."""
+    settings = Setup(caplog).settings
+    total_mib = [1000]
+
+    def make(**keys: int) -> MemoryLimiter:
+        config = Config(check_interval=Duration(1.0), **keys)
+        return MemoryLimiter(config, settings, lambda: 0, lambda: total_mib[0] * MIB)
+
+    fixed, share = make(limit_mib=100), make(limit_percentage=50)
+    assert not share.is_stale()
+    total_mib[0] = 2000
+    assert (fixed.is_stale(), share.is_stale()) == (False, True)
+    traces, others = make(limit_percentage=50), make(limit_percentage=50)
+    assert traces._watch is others._watch
+    assert 1000 * MIB == traces._watch.hard
+    assert not traces.is_stale()

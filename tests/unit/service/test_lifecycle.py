@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
+from collector.component import Settings
 from collector.errors import StartError
 from collector.ids import Signal
 from collector.lean import replace
+from collector.native.pipeline import Queue
 from collector.native.runtime import Worker
 from collector.service.build import Host, Instance
 from collector.service.lifecycle import Service
@@ -258,6 +260,41 @@ class TestReload:
         failures = {record.message for record in caplog.records if record.levelname == "ERROR"}
         assert {"ready failed", "not_ready failed", "samples failed"} == failures
 
+    @pytest.mark.parametrize("fails", [False, True])
+    def test_exporter_that_stays_gets_what_the_other_holds(self, host: Host, fails: bool) -> None:
+        """Of an exporter and its successor; where the reload fails, the successor gives back what it has taken in."""
+        queues: list[Queue] = []
+
+        class Queued(FakeExporter):
+            def __init__(self, config: Config, settings: Settings) -> None:
+                super().__init__(config, settings)
+                self.consumer = Queue(settings.runtime, Signal.TRACES, sizer="requests", capacity=9)
+                queues.append(self.consumer)
+
+            def shutdown(self, deadline_s: float) -> None:
+                super().shutdown(deadline_s)
+                self.consumer.close()
+
+        class Eager(RoutedReceiver):
+            def start(self) -> None:
+                super().start()
+                assert not self.accept(Worker(self.settings.runtime), make_request(3))
+
+        parts: dict[str, Any] = {"factories": {"in": make_factory(Eager), "out": make_factory(Queued)}}
+        pipelines = {"traces": ("in in/2", "", "out")}
+        service = Service(host)
+        service.start(make_document(pipelines, **parts))
+        changed = {"in": Config(1), "in/2": Config(1, fails=fails), "out": Config(1)}
+        document = make_document(pipelines, **parts, configs=changed)
+        if fails:
+            with pytest.raises(StartError):
+                service.reload(document)
+        else:
+            service.reload(document)
+        # Two requests came before the reload, one by each receiver, and one by each that has started since.
+        assert ([9, 0] if fails else [0, 12]) == [queue.stats().items for queue in queues]
+        service.shutdown()
+
     def test_what_stays_looks_at_its_files(self, host: Host, journal: list[str]) -> None:
         """What a reload keeps is told of it; what it starts has read its files just now."""
 
@@ -271,6 +308,25 @@ class TestReload:
         journal.clear()
         service.reload(make_document(PIPELINES, extensions="files files/2", factories=factories))
         assert ["start files/2", "ready files/2", "refresh files"] == journal
+        service.shutdown()
+
+    def test_what_has_become_stale_is_made_anew(self, host: Host, journal: list[str]) -> None:
+        """An instance whose surroundings have changed, or whose socket clients no longer find, is not kept."""
+        stale: list[str] = []
+
+        class Aware(FakeReceiver):
+            def is_stale(self) -> bool:
+                return self.name in stale
+
+        service = Service(host)
+        document = make_document({"traces": ("in", "", "out")}, factories={"in": make_factory(Aware)})
+        service.start(document)
+        service.reload(document)
+        assert 1 == journal.count("start in")
+        stale.append("in")
+        service.reload(document)
+        assert 2 == journal.count("start in")
+        assert 1 == journal.count("start out(traces)")
         service.shutdown()
 
     def test_new_watcher_learns_that_all_is_ready(self, service: Service, journal: list[str]) -> None:

@@ -137,6 +137,33 @@ def test_ipv6_literal(listeners: Listeners, log: Log) -> None:
     view.release()
 
 
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_unix_socket_whose_file_is_gone_is_made_anew(
+    listeners: Listeners, log: Log, tmp_path: Path, is_replaced: bool
+) -> None:
+    """Clients would not find the old one; the file of another process, which has taken its place, stays."""
+    path = tmp_path / "socket"
+    old, new = listeners.view("in", log), listeners.view("in", log)
+    first = old.get("unix", str(path))
+    assert old.are_there()
+    path.unlink()
+    if is_replaced:
+        with socket.socket(socket.AF_UNIX) as other:
+            other.bind(str(path))
+            assert not old.are_there()
+            old.release()
+            assert path.exists()
+    else:
+        assert not old.are_there()
+        second = new.get("unix", str(path))
+        assert first is not second
+        old.release()
+        assert new.are_there()
+        assert _can_connect(str(path), socket.AF_UNIX)
+        new.release()
+        assert not path.exists()
+
+
 def test_unix_socket_is_removed_with_its_last_user(listeners: Listeners, log: Log, tmp_path: Path) -> None:
     """The path works as long as it is there."""
     path = str(tmp_path / "otlp.sock")

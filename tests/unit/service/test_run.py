@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import signal
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import collector
 from collector.errors import ConfigError, Problem
-from collector.service.run import run
+from collector.service.run import NEEDED_LATER, run
 from tests.unit.service.stand_ins import Config, FakeExporter, make_document, make_factory
 
 PIPELINES = {"traces": ("in", "stage", "out")}
@@ -108,10 +111,14 @@ def test_signal_drains_also_without_threads(
     assert ["shutdown in", "shutdown stage(traces)", "shutdown out(traces)"] == journal[-3:]
 
 
-def test_second_signal_ends_at_once_with_1(outside: Outside, journal: list[str]) -> None:
-    """Although an exporter would still have time to drain."""
+@pytest.mark.parametrize(("pause_s", "codes"), [(0.0, []), (0.99, []), (1.0, [1])])
+def test_second_signal_ends_at_once_with_1_unless_it_is_the_same_wish(
+    outside: Outside, journal: list[str], pause_s: float, codes: list[int]
+) -> None:
+    """Although an exporter would still have time to drain; what comes within a second of the first changes nothing."""
     ended = threading.Event()
-    codes: list[int] = []
+    ended_with: list[int] = []
+    skipped_s = [0.0]
 
     class Slow(FakeExporter):
         def shutdown(self, deadline_s: float) -> None:
@@ -119,18 +126,59 @@ def test_second_signal_ends_at_once_with_1(outside: Outside, journal: list[str])
             ended.wait(60)
 
     def end_now(code: int) -> None:
-        codes.append(code)
+        ended_with.append(code)
         ended.set()
 
     def script() -> None:
         outside.wait_for("start in")
         outside.send(signal.SIGTERM)
         outside.wait_for("shutdown out(traces)")
-        outside.send(signal.SIGINT)
+        skipped_s[0] += pause_s
+        for number in (signal.SIGINT, signal.SIGTERM):
+            outside.send(number)
+        if not codes:
+            ended.set()
 
     outside.does(script)
-    run(lambda: make_document(PIPELINES, factories={"out": make_factory(Slow)}), end_now=end_now)
-    assert [1] == codes
+    document = make_document(PIPELINES, factories={"out": make_factory(Slow)})
+    start_s = time.monotonic()  # it stands still but for the pause
+    assert 0 == run(lambda: document, end_now=end_now, clock=lambda: start_s + skipped_s[0])
+    assert codes == ended_with[:1]
+
+
+@pytest.mark.parametrize("ends_process", [False, True])
+def test_signals_are_given_back_or_ignored_at_the_end(outside: Outside, ends_process: bool) -> None:
+    """They do what they did before, or nothing where the process is about to end."""
+
+    def script() -> None:
+        outside.wait_for("start in")
+        outside.send(signal.SIGTERM)
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGINT)}
+    outside.does(script)
+    assert 0 == run(lambda: make_document(PIPELINES), ends_process=ends_process)
+    for number, handler in before.items():
+        assert (signal.SIG_IGN if ends_process else handler) == signal.signal(number, handler)
+
+
+def test_signal_that_was_held_back_is_obeyed(outside: Outside, journal: list[str]) -> None:
+    """A SIGHUP that came before the configuration was read has it read again once all runs."""
+
+    def load() -> Any:
+        loads.append(1)
+        if len(loads) == 1:
+            outside.send(signal.SIGHUP)
+        return make_document(PIPELINES, configs={"out": Config(len(loads))})
+
+    def script() -> None:
+        outside.wait_for("start out(traces)", times=2)
+        outside.send(signal.SIGTERM)
+
+    loads: list[int] = []
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
+    outside.does(script)
+    assert 0 == run(load)
+    assert set() == signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
 
 @pytest.mark.parametrize("levels", [("info", "error"), ("error", "info")])
@@ -287,3 +335,39 @@ def test_log_file_that_cannot_be_opened_ends_with_1(
         "no such file or directory\n"
     )
     assert [] == journal
+
+
+# Imported in functions, and no part of what a reload with faults needs.
+ELSEWHERE = {
+    "collector.native.server": "when the metrics page is started",
+    "collector.native.table": "with numpy, for the first request of a processor in numpy",
+    "collector.native.tls": "when a component with TLS is started",
+    "collector.config.gates": "for an option of the command line",
+}
+
+
+_OF_COMMANDS = {"redact", "reference", "schema"}
+
+
+def test_what_a_fault_needs_is_loaded_before_it_comes() -> None:
+    """Every module that is imported late where configurations are read and run is known, and why."""
+    folder = Path(collector.__file__).parent
+    late = set()
+    for path in (path for part in ("config", "service") for path in (folder / part).glob("*.py")):
+        if path.stem in _OF_COMMANDS:
+            continue
+        for function in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(function, ast.FunctionDef):
+                late |= {
+                    name
+                    for node in ast.walk(function)
+                    for name in (
+                        [node.module or ""]
+                        if isinstance(node, ast.ImportFrom)
+                        else [alias.name for alias in node.names]
+                        if isinstance(node, ast.Import)
+                        else []
+                    )
+                }
+    late = {name for name in late if name.startswith("collector.")}
+    assert set() == late - set(NEEDED_LATER) - set(ELSEWHERE)

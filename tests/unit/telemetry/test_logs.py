@@ -46,6 +46,21 @@ def test_console_line_is_tab_separated(lines: Any) -> None:
     assert ("warn", "export failed", {"a": 1, "exporter": "otlp/2"}) == (level, event, json.loads(fields))
 
 
+def test_file_that_was_renamed_is_opened_again(lines: Any, tmp_path: Path) -> None:
+    """As logrotate asks for; one that cannot be opened is written on."""
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    log = configure(paths=(*lines.path, "stderr", str(folder / "log")))
+    log.info("before")
+    (tmp_path / "log").rename(tmp_path / "log.1")
+    folder.rename(tmp_path / "elsewhere")
+    logs.reopen()
+    log.info("after")
+    files = [tmp_path / "log.1", tmp_path / "log", tmp_path / "elsewhere" / "log"]
+    events = [[line.split("\t")[2] for line in path.read_text().splitlines()] for path in files]
+    assert [["before"], ["after"], ["before", "after"]] == events
+
+
 def test_json_line_has_the_collectors_keys(lines: Any) -> None:
     """level, ts, msg and the fields beside them."""
     log = configure(encoding="json", paths=lines.path, initial_fields={"zone": "a"})
