@@ -1,9 +1,10 @@
 """Refuse requests while the process uses too much memory, so that clients wait instead of the process dying.
 
 Usage is the resident set size, where the Collector takes Go's heap: what the system counts is what the system kills
-for. Between two samples the native op adds what was taken in, and what requests are made into on their way: rows, edits
-and copies are counted before they are taken, so that a small request cannot become much in one step. The Collector's forced garbage collection is here:
-collect Python's garbage, which is little, and give freed memory back to the system.
+for. Between two samples the native op adds what was taken in, and what requests are made into on their way: rows,
+edits and copies are counted before they are taken, so that a small request cannot become much in one step. The
+Collector's forced garbage collection is here: collect Python's garbage, which is little, and give freed memory back
+to the system.
 
 Source: OpenTelemetry Collector, `memory_limiter` processor.
 """

@@ -267,8 +267,8 @@ static inline ss_status add_edit(ss_table *table, uint32_t *first, uint32_t befo
         if (replacement_length > replacements_max(table) - at) {
             return SS_ERR_LIMIT;
         }
-        status = ss_holding_reserve(&own->holding, &own->replacements, replacement_length);
-        if (status != SS_OK) {
+        if (__builtin_expect(replacement_length > own->replacements.capacity - at, 0) &&
+            (status = ss_holding_reserve(&own->holding, &own->replacements, replacement_length)) != SS_OK) {
             return status;
         }
         memcpy(own->replacements.data + at, replacement, replacement_length);

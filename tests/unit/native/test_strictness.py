@@ -196,19 +196,17 @@ def test_padded_varints_are_taken_as_parsers_take_them(what: str, padding: int) 
         assert (0, [body]) == (verdict.code, passed)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(8))
 def test_what_goes_on_of_damaged_requests_is_read_by_all(seed: int) -> None:
     """Bits flipped, bytes cut, put in and repeated: whatever is taken, is taken by the strictest of readers."""
     rng = random.Random(seed)
     door = Door()
-    n_passed = n_parts = 0
-    for _ in range(1500):
+    n_passed = 0
+    for _ in range(600):
         signal = rng.choice([*Signal])
-        verdict, passed = door.send(signal, mutations.protobuf(rng, signal))
+        _, passed = door.send(signal, mutations.protobuf(rng, signal))
         for body in passed:
             n_passed += 1
-            n_parts += verdict.rejected_items > 0
             otlp.decode(signal, body)
             assert not mutations.oddities(signal, body) - {"scopes of old", "dictionary"}, body
-    assert n_passed > 100
-    assert n_parts > 0
+    assert n_passed > 50
