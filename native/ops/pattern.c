@@ -130,14 +130,15 @@ static bool is_letter(uint8_t byte) {
     return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z');
 }
 
-/* Does white space in the pattern at `at`, which is "(?", stand for nothing from here on, or is it a comment? */
+/* Is the group at `at`, "(?", a comment, the pattern once more, or one in which white space stands for nothing? */
 static bool is_odd_group(ss_bytes text, size_t at) {
     size_t pos = at + 2;
     bool has_x = false;
     for (; pos < text.length && (is_letter(text.data[pos]) || text.data[pos] == '-' || text.data[pos] == '^'); pos++) {
         has_x |= text.data[pos] == 'x';
     }
-    return pos < text.length && (text.data[pos] == '#' || (has_x && (text.data[pos] == ':' || text.data[pos] == ')')));
+    return pos < text.length && (text.data[pos] == '#' || text.data[pos] == '0' || text.data[at + 2] == 'R' ||
+                                 (has_x && (text.data[pos] == ':' || text.data[pos] == ')')));
 }
 
 static bool append(ss_buffer *out, const void *bytes, size_t length) {

@@ -72,6 +72,7 @@ static void test_length_makes_no_difference(void) {
         {"(?# comment + )k+v", "kkv", "v"},
         {"(?x) k + v", "kkv", "v"},
         {"(k)+\\1v", "kkv", "kv"},
+        {"k(?R)?v", "kkvv", "kk"},
         {"\\Qa+\\E+b", "a++b", "ab"},
     };
     const size_t lengths[] = {0, 300, 600, 60000, LONG};
