@@ -181,8 +181,15 @@ def test_sigterm_delivers_what_was_in_back_off(tmp_path: Path, exporter: str) ->
         assert client.sent == backend.arrived()
 
 
-def test_sigterm_goes_on_until_the_backend_is_well(tmp_path: Path, exporter: str) -> None:
-    """It recovers while the collector shuts down."""
+@pytest.mark.parametrize(
+    "numbers",
+    [(signal.SIGTERM,), (signal.SIGTERM, signal.SIGTERM, signal.SIGINT)],
+    ids=["once", "as timeout and kill; kill do"],
+)
+def test_shutdown_goes_on_until_the_backend_is_well(
+    tmp_path: Path, exporter: str, numbers: tuple[signal.Signals, ...]
+) -> None:
+    """It recovers while the collector shuts down; signals that come together are one wish."""
     keys = {"retry_on_failure": {"initial_interval": "50ms"}}
     with OUTAGES[exporter]() as backend:
         backend.is_down = True
@@ -192,7 +199,8 @@ def test_sigterm_goes_on_until_the_backend_is_well(tmp_path: Path, exporter: str
         ):
             for _ in range(N_REQUESTS):
                 client.send()
-            spansieve.send(signal.SIGTERM)
+            for number in numbers:
+                spansieve.send(number)
             wait_for(lambda: "Starting shutdown..." in "".join(spansieve.log))
             refused = backend.n_refused
             wait_for(lambda: backend.n_refused > refused + 2 * N_REQUESTS)  # each had its turn
@@ -291,25 +299,6 @@ def test_balance_can_be_read_at_any_time(tmp_path: Path, exporter: str) -> None:
 
 
 # ------------------------------------------------------------------------------------------------------- signals
-
-
-def test_signal_that_comes_twice_is_one_wish(tmp_path: Path, exporter: str) -> None:
-    """As `timeout` and `kill; kill` send it: what was acknowledged is delivered all the same."""
-    keys = {"retry_on_failure": {"initial_interval": "50ms"}}
-    with OUTAGES[exporter]() as backend:
-        backend.is_down = True
-        with sending(tmp_path / "config.yaml", config_of(exporter, backend.port, **keys)) as (
-            spansieve,
-            client,
-        ):
-            for _ in range(N_REQUESTS):
-                client.send()
-            for number in (signal.SIGTERM, signal.SIGTERM, signal.SIGINT):
-                spansieve.send(number)
-            wait_for(lambda: "Starting shutdown..." in "".join(spansieve.log))
-            backend.is_down = False
-            assert 0 == spansieve.wait()
-        assert client.sent == backend.arrived()
 
 
 def test_hangup_before_all_runs_is_obeyed_then(tmp_path: Path) -> None:
