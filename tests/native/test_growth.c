@@ -500,13 +500,19 @@ static void points_without_value(draft *d, uint32_t n) {
     }
 }
 
+static void put_bucket(ss_buffer *item, uint32_t number) {
+    put_fixed64(item, SS_HISTOGRAM_DATA_POINT_BUCKET_COUNTS, 1);
+    put_fixed64(item, SS_HISTOGRAM_DATA_POINT_EXPLICIT_BOUNDS, number);
+}
+
 /* Of points that differ in what may not be merged. */
 static void points_of_many_shapes(draft *d, uint32_t n) {
     for (uint32_t i = 0; i < n; i++) {
         ss_buffer item = {0};
-        put_fixed64(&item, SS_HISTOGRAM_DATA_POINT_COUNT, 1);
-        put_fixed64(&item, SS_HISTOGRAM_DATA_POINT_BUCKET_COUNTS, 1);
-        put_fixed64(&item, SS_HISTOGRAM_DATA_POINT_EXPLICIT_BOUNDS, i);
+        if (d->data_field == SS_METRIC_HISTOGRAM) {
+            put_fixed64(&item, SS_HISTOGRAM_DATA_POINT_COUNT, 1);
+            put_bucket(&item, i);
+        }
         put_attribute(&item, attributes_of(d), "k", "v");
         put_message(&d->items, items_field(d), &item);
         ss_buffer_free(&item);
@@ -544,9 +550,8 @@ static void many_buckets(draft *d, uint32_t n) {
                 if (i % 64 == 0) {
                     put_message(&item, SS_EXPONENTIAL_HISTOGRAM_DATA_POINT_POSITIVE, &buckets);
                 }
-            } else {
-                put_fixed64(&item, SS_HISTOGRAM_DATA_POINT_BUCKET_COUNTS, 1);
-                put_fixed64(&item, SS_HISTOGRAM_DATA_POINT_EXPLICIT_BOUNDS, i);
+            } else if (d->data_field == SS_METRIC_HISTOGRAM) {
+                put_bucket(&item, i);
             }
         }
         put_message(&d->items, items_field(d), &item);
