@@ -77,6 +77,11 @@ void ss_client_export(ss_client *client, ss_signal signal, ss_encoding encoding,
     snprintf(result->message, sizeof result->message, "this build has no native transport");
 }
 
+uint64_t ss_client_accepted(const ss_client *client, ss_encoding encoding) {
+    (void)client, (void)encoding;
+    return 0;
+}
+
 void ss_client_close(ss_client *client) {
     (void)client;
 }
