@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import gzip
 import http.server
-import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import pytest
 
 from tests.conformance.peers import exchange, http_request
 from tests.integration.harness import wait_for
 from tests.interop import differences
-from tests.interop.harness import SIDES, Ports, Process, base
+from tests.interop.harness import SIDES, Ports, Process, Sink, base
 from tests.unit.exporterhelper.support import traces
 
 PROTOBUF = "application/x-protobuf"
@@ -57,29 +56,18 @@ class Outcome(NamedTuple):
         return ()
 
 
-class Backend(http.server.ThreadingHTTPServer):
+class Backend(Sink):
     """A scripted server that keeps what it is sent, in a few words each.
 
     Attributes:
         seen: method, path, Content-Encoding, whether credentials came too, and a user agent that was configured.
     """
 
-    daemon_threads = True
-
     def __init__(self, case: Case) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
         self.case = case
         self.seen: list[str] = []
-        self._thread = threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.01})
-        self._thread.start()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.shutdown()
-        self._thread.join()
-        self.server_close()
+        super().__init__()
+        self.RequestHandlerClass = _Handler
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):
