@@ -222,8 +222,7 @@ class QueueSender:
             capacity=queue.queue_size if queue.enabled else queue.num_consumers,
             block_on_overflow=queue.enabled and queue.block_on_overflow,
         )
-        self._level = level
-        self.set_encoding(encoding)
+        self.set_encoding(encoding, level)
         if not queue.enabled:
             self.consumer.hold_answers(waiting_max=max(queue.queue_size, queue.num_consumers))
         elif queue.wait_for_result:
@@ -238,9 +237,9 @@ class QueueSender:
         self._told_withdrawn = 0  # the same of those whose client has gone
         self._told_s = float("-inf")
 
-    def set_encoding(self, encoding: str) -> None:
-        """Compress with encoding what comes from now on."""
-        self.consumer.set_compression(encoding, self._level)
+    def set_encoding(self, encoding: str, level: int = 0) -> None:
+        """Compress with encoding what comes from now on; level 0 is its default."""
+        self.consumer.set_compression(encoding, level)
 
     def start(self) -> None:
         """Start the first consumer thread."""

@@ -1,15 +1,15 @@
 """Send OTLP over gRPC with the native HTTP/2 client.
 
-Requests are compressed and sent outside the GIL. A server that does not know the configured compression is sent
-gzip, then none, and what it took is remembered.
+Requests are compressed and sent outside the GIL. A server that does not take the configured compression is sent gzip,
+then none.
 
 Sources: OpenTelemetry Collector, otlpexporter and configgrpc (keys, defaults, which codes are retried); OTLP
-specification, "OTLP/gRPC Response" and "Throttling".
+specification, "OTLP/gRPC Response" and "Throttling"; gRPC over HTTP2, "Request-Headers".
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 from collector import __version__
 from collector.component import Factory, Settings, Stability
@@ -19,8 +19,10 @@ from collector.config.values import split_address
 from collector.errors import ConsumeError, PermanentError, RetryableError, StartError, TLSFailure
 from collector.exporterhelper.client import ClientConfig
 from collector.exporterhelper.compression import Recoder, native_level
+from collector.exporterhelper.fallback import Fallback, Fate, Outcome
 from collector.exporterhelper.queue import QueueSender, Taken
 from collector.exporterhelper.request import Request, Sent
+from collector.exporterhelper.retry import RetryConfig
 from collector.exporterhelper.timeout import TIMEOUT_DOC, attempt_limit_s
 from collector.ids import Signal
 from collector.lean import TYPE_CHECKING, Any, NamedTuple, StrEnum
@@ -35,16 +37,20 @@ if TYPE_CHECKING:
 _OK = 0
 _CANCELLED = 1
 _RESOURCE_EXHAUSTED = 8
-_UNIMPLEMENTED = 12
-_INTERNAL = 13
-_CODE_NAMES = (
-    "OK", "Canceled", "Unknown", "InvalidArgument", "DeadlineExceeded", "NotFound", "AlreadyExists",
-    "PermissionDenied", "ResourceExhausted", "FailedPrecondition", "Aborted", "OutOfRange", "Unimplemented",
-    "Internal", "Unavailable", "DataLoss", "Unauthenticated",
+_STATUSES = (
+    "OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS",
+    "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED",
+    "INTERNAL", "UNAVAILABLE", "DATA_LOSS", "UNAUTHENTICATED",
 )  # fmt: skip
 _FAILURE_CODES = {"timeout": "DeadlineExceeded", "cancelled": "Canceled"}
-# CANCELLED, DEADLINE_EXCEEDED, ABORTED, OUT_OF_RANGE, UNAVAILABLE, DATA_LOSS
-_RETRYABLE = frozenset({1, 4, 10, 11, 14, 15})
+_RETRYABLE = ("CANCELLED", "DEADLINE_EXCEEDED", "ABORTED", "OUT_OF_RANGE", "UNAVAILABLE", "DATA_LOSS")
+# UNIMPLEMENTED and INTERNAL: what gRPC asks for, and what its C core did until 1.82.
+_TELLING = frozenset({12, 13})
+# What the protocol and the client write themselves, as in grpc-go; and what HTTP/2 forbids.
+_RESERVED = frozenset(
+    {"content-type", "grpc-encoding", "grpc-accept-encoding", "grpc-timeout", "grpc-status", "grpc-message",
+     "grpc-message-type", "te", "connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"}
+)  # fmt: skip
 
 _BALANCERS = ("", "round_robin", "pick_first", "weighted_round_robin", "least_request_experimental")
 
@@ -65,12 +71,24 @@ class Compression(StrEnum):
 
 
 _COMPRESSIONS = {compression.encoding: compression for compression in Compression}
-_FALLBACKS = {
-    Compression.ZSTD: (Compression.GZIP, Compression.NONE),
-    Compression.SNAPPY: (Compression.GZIP, Compression.NONE),
-    Compression.GZIP: (Compression.NONE,),
-    Compression.NONE: (),
+_CHAINS = {
+    Compression.ZSTD: (Compression.ZSTD, Compression.GZIP, Compression.NONE),
+    Compression.SNAPPY: (Compression.SNAPPY, Compression.GZIP, Compression.NONE),
+    Compression.GZIP: (Compression.GZIP, Compression.NONE),
+    Compression.NONE: (Compression.NONE,),
 }
+
+
+@section
+class Retry(RetryConfig):
+    """The `retry_on_failure` section."""
+
+    retryable_statuses: tuple[str, ...] = option(
+        _RETRYABLE,
+        doc="Status codes after which a request is tried again, in place of those of the specification;"
+        " RESOURCE_EXHAUSTED without RetryInfo only where it is listed.",
+        choices=_STATUSES[1:],
+    )
 
 
 @section
@@ -128,15 +146,18 @@ class Config(ClientConfig):
     )
     compression: Compression = option(
         Compression.ZSTD,
-        doc="none, gzip, zstd or snappy; a server that does not know it is sent gzip, then none.",
+        doc="none, gzip, zstd or snappy; a server that does not take it is sent gzip, then none.",
         synonyms={"": "none"},
     )
+    retry_on_failure: Retry = option(factory=Retry, doc="Repetition of failed requests.")
     timeout: Duration = option(Duration(5.0), doc=TIMEOUT_DOC, minimum=0)
     tls: TLSClient = option(
         factory=TLSClient,
         doc="Transport security, which is the default: `insecure: true`, http:// or a unix socket is plain text.",
     )
-    user_agent: str = option("", doc="Name under which requests are sent; empty for that of spansieve.")
+    user_agent: str = option(
+        "", doc="Name under which requests are sent; empty for user-agent of headers, else that of spansieve."
+    )
     authority: str = option("", doc="Value of :authority; empty for the endpoint.")
     keepalive: Keepalive = option(factory=Keepalive, doc="Accepted for compatibility.")
     wait_for_ready: bool = option(
@@ -170,27 +191,37 @@ class Config(ClientConfig):
         yield from self.client_problems(self.compression)
 
 
-def _is_compression_refusal(result: ExportResult) -> bool:
-    """Tell whether the server may not know the compression: UNIMPLEMENTED, or what gRPC's C core answers instead."""
-    if result.failure is not None:
-        return False
-    return result.code == _UNIMPLEMENTED or (result.code == _INTERNAL and "grpc-encoding" in result.message)
+def _go_name(status: str) -> str:
+    """Return how grpc-go, and with it the Collector's errors, spells a status."""
+    return "Canceled" if status == "CANCELLED" else status.title().replace("_", "")
 
 
-def _failure(result: ExportResult, endpoint: str) -> ConsumeError:
+def _failure(result: ExportResult, endpoint: str, retryable: Container[str] = _RETRYABLE) -> ConsumeError:
     """Return the exception for a call that did not succeed."""
     if result.failure is not None:
         code = _FAILURE_CODES.get(result.failure, "Unavailable")
         text = f"rpc error: code = {code} desc = {endpoint}: {result.message}"
         return RetryableError(text, code=_CANCELLED if result.failure == "cancelled" else None)
-    name = _CODE_NAMES[result.code] if 0 <= result.code < len(_CODE_NAMES) else f"Code({result.code})"
-    text = f"rpc error: code = {name} desc = {result.message}"
+    status = _STATUSES[result.code] if 0 <= result.code < len(_STATUSES) else ""
+    text = f"rpc error: code = {_go_name(status) or f'Code({result.code})'} desc = {result.message}"
     delay_s = result.retry_after_s
     is_throttled = result.code == _RESOURCE_EXHAUSTED and delay_s is not None
-    if result.code not in _RETRYABLE and not is_throttled:
+    if result.is_answer_unreadable or not (is_throttled or status in retryable):
         return PermanentError(text, code=result.code)
     throttled = f"Throttle ({delay_s:g}s), error: {text}" if delay_s else text
     return RetryableError(throttled, delay_s, code=result.code)
+
+
+def _fate(result: ExportResult, failure: ConsumeError) -> Fate:
+    """Return what a failure says about the compression of its request."""
+    if result.failure is not None:
+        was_sent = result.bytes_sent and result.failure in ("io", "timeout")
+        return Fate.LATER if was_sent else Fate.UNRELATED
+    if result.is_answer_unreadable:
+        return Fate.TAKEN
+    if not isinstance(failure, RetryableError):
+        return Fate.REFUSED
+    return Fate.LATER if failure.retry_after_s is None else Fate.UNRELATED
 
 
 def _host_of(authority: str) -> str:
@@ -212,7 +243,13 @@ class OtlpGrpc:
         self._signal = settings.own_signal
         self._log = settings.log
         self._recoder = Recoder()
-        self._compression = config.compression
+        self._level = native_level(config.compression_params, config.compression)
+        self._fallback = Fallback(
+            _CHAINS[config.compression],
+            retries=config.retry_on_failure.enabled,
+            adopt=self._adopt,
+            accepted=self._accepted,
+        )
         self._timeout_s = attempt_limit_s(config.timeout, None)
         self._queue = QueueSender(
             settings,
@@ -222,7 +259,7 @@ class OtlpGrpc:
             timeout_s=config.timeout,
             destination=(("server_address", host), ("server_port", str(port))),
             encoding=config.compression.encoding,
-            level=native_level(config.compression_params, config.compression),
+            level=self._level,
             take=self._take,
             abort=self._abort,
         )
@@ -232,12 +269,17 @@ class OtlpGrpc:
         """Begin to send; the first request connects."""
         config = self._config
         host, port = parse_endpoint(config.endpoint)
+        headers = {name.lower(): value for name, value in config.headers.items()}
+        if ignored := sorted(headers.keys() & _RESERVED):
+            self._log.warning("headers that gRPC writes itself are not sent as configured", ignored=ignored)
+        headers = {name: value for name, value in headers.items() if name not in _RESERVED}
+        user_agent = headers.pop("user-agent", "")
         self._client = Client(
             host,
             port,
             authority=config.authority or (config.tls.server_name_override if config.uses_tls else ""),
-            user_agent=config.user_agent or f"spansieve/{__version__}",
-            headers=config.headers,
+            user_agent=config.user_agent or user_agent or f"spansieve/{__version__}",
+            headers=headers,
             max_connections=config.sending_queue.num_consumers,
             tls=self._start_tls(host) if config.uses_tls else None,
         )
@@ -288,44 +330,44 @@ class OtlpGrpc:
         )
 
     def _send(self, request: Request, limit_s: float | None) -> Sent:
-        compression = self._compression
+        compression = Compression(self._fallback.compression)
         return self._conclude(compression, self._export(compression, request, limit_s), request, limit_s)
 
     def _conclude(
         self, compression: Compression, result: ExportResult, request: Request, limit_s: float | None
     ) -> Sent:
-        """Return what result, of sending request with compression, comes to; ask again where that was refused."""
-        if _is_compression_refusal(result):
-            result = self._export_with_less(compression, request, limit_s) or result
-        if result.failure is not None or result.code != _OK:
-            raise _failure(result, self._endpoint)
-        return Sent(result.bytes_sent, result.rejected_items, result.partial_message)
+        """Return what result, of sending request with compression, comes to; send it with less where that may help."""
+        outcome = self._fallback.settle(
+            compression,
+            self._outcome(result),
+            lambda lesser: self._outcome(self._export(Compression(lesser), request, limit_s)),
+        )
+        if isinstance(outcome.result, ConsumeError):
+            raise outcome.result
+        sent: Sent = outcome.result
+        return sent
 
-    def _export_with_less(
-        self, compression: Compression, request: Request, limit_s: float | None
-    ) -> ExportResult | None:
-        """Return the first answer that does not refuse the compression.
+    def _outcome(self, result: ExportResult) -> Outcome:
+        if result.failure is None and result.code == _OK:
+            sent = Sent(result.bytes_sent, result.rejected_items, result.partial_message)
+            return Outcome(Fate.TAKEN, sent)
+        failure = _failure(result, self._endpoint, self._config.retry_on_failure.retryable_statuses)
+        code = _OK if result.failure is not None else result.code
+        return Outcome(_fate(result, failure), failure, code, result.message, code in _TELLING)
 
-        None when even plain requests get UNIMPLEMENTED: then it is the service that the server lacks.
-        """
-        for fallback in _FALLBACKS[compression]:
-            result = self._export(fallback, request, limit_s)
-            if not _is_compression_refusal(result):
-                if result.failure is None:
-                    self._remember(compression, fallback)
-                return result
-        return None
+    def _accepted(self, compression: str) -> int:
+        n_calls: int = self._client.accepted(compression)
+        return n_calls
 
-    def _remember(self, refused: Compression, accepted: Compression) -> None:
-        if self._compression is refused:  # else another thread has found out already
-            self._compression = accepted
-            self._queue.set_encoding(accepted.encoding)
-            self._log.warning(
-                "compression not supported by the server", refused=refused.value, using=accepted.value
-            )
+    def _adopt(self, refused: str, accepted: str) -> None:
+        self._queue.set_encoding(Compression(accepted).encoding)
+        self._log.warning(
+            "compression not supported by the server", refused=str(refused), using=str(accepted)
+        )
 
     def _export(self, compression: Compression, request: Request, limit_s: float | None) -> ExportResult:
-        message = self._recoder.recode(request, compression.encoding)
+        level = self._level if compression is self._config.compression else 0
+        message = self._recoder.recode(request, compression.encoding, level)
         result: ExportResult = self._client.export(
             self._signal, compression.value, message, limit_s, request.cancel_fd
         )

@@ -1,5 +1,8 @@
 """Send OTLP over HTTP/1.1.
 
+A server that does not take the configured compression is sent gzip, then none. Redirects that keep the body are
+followed; headers of the configuration go to no other server.
+
 Sources: OpenTelemetry Collector, otlphttpexporter and confighttp (keys, defaults, paths, which statuses are
 retried, error text); OTLP specification, "OTLP/HTTP Response" and "OTLP/HTTP Throttling".
 """
@@ -9,11 +12,12 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from collector import __version__
 from collector.component import Factory, Settings, Stability
 from collector.config.fields import Duration, option, section, unserved
+from collector.config.headers import canonical_name
 from collector.config.tls import CertificateWatch, TLSClient
 from collector.errors import (
     ConsumeError,
@@ -26,8 +30,11 @@ from collector.errors import (
 )
 from collector.exporterhelper.client import ClientConfig
 from collector.exporterhelper.compression import Recoder, native_level
+from collector.exporterhelper.fallback import Fallback, Fate, Outcome
+from collector.exporterhelper.http import Answer, Post, send, split_user
 from collector.exporterhelper.queue import QueueSender
 from collector.exporterhelper.request import Request, Sent
+from collector.exporterhelper.retry import RetryConfig
 from collector.exporterhelper.timeout import TIMEOUT_DOC
 from collector.ids import Pem, Signal
 from collector.lean import Any, StrEnum
@@ -35,15 +42,21 @@ from collector.native import codec
 from collector.native.client import PartialSuccess, read_partial_success, read_rpc_status
 from collector.native.json import otlp_to_json
 from collector.telemetry.instruments import Sample
+from collector.threads import Lock
 
 _PROTOBUF = "application/x-protobuf"
 _JSON = "application/json"
-_RESPONSE_BYTES_MAX = 64 * 1024
-_RETRYABLE = frozenset({429, 502, 503, 504})
+_RETRYABLE = (429, 502, 503, 504)
 _HAS_RETRY_AFTER = frozenset({429, 503})
 # HTTP status -> google.rpc.Code, for a client that waits for the outcome; what is not listed is UNKNOWN.
 _CODES = {400: 3, 401: 16, 403: 7, 404: 12, 429: 8, 502: 14, 503: 14, 504: 14}
 _UNKNOWN = 2
+# What servers say to a Content-Encoding that they do not know: as RFC 9110 asks; as the Collector does.
+_TELLING = frozenset({415, 400})
+_TOO_MANY = 429
+_POOLS = 4  # the endpoint's, and those that it redirects to
+# What HTTP/1.1 clients write themselves; Go's ignores them too.
+_RESERVED = frozenset({"content-length", "content-encoding", "transfer-encoding", "trailer", "connection"})
 _HAS_PORT = re.compile(r":[0-9]{1,6}\Z", re.ASCII)
 _REJECTED_KEYS = ("rejectedSpans", "rejectedDataPoints", "rejectedLogRecords")
 # What reading JSON that is not as expected can raise: no JSON, other types, Infinity, 64 KiB of brackets.
@@ -76,6 +89,21 @@ class Compression(StrEnum):
         return names.get(self) or codec.Encoding(self.value)
 
 
+_CHAINS = {Compression.NONE: (Compression.NONE,), Compression.GZIP: (Compression.GZIP, Compression.NONE)}
+
+
+@section
+class Retry(RetryConfig):
+    """The `retry_on_failure` section."""
+
+    retryable_statuses: tuple[int, ...] = option(
+        _RETRYABLE,
+        doc="HTTP statuses after which a request is tried again, in place of those of the specification.",
+        minimum=100,
+        maximum=599,
+    )
+
+
 @section
 class Keepalive:
     """The `keepalive` section: accepted; each consumer of the queue keeps its connection."""
@@ -98,9 +126,11 @@ class Config(ClientConfig):
     encoding: Encoding = option(Encoding.PROTO, doc="proto or json.")
     compression: Compression = option(
         Compression.GZIP,
-        doc="none, gzip, zstd, snappy, x-snappy-framed, lz4, zlib or deflate (both RFC 1950).",
+        doc="none, gzip, zstd, snappy, x-snappy-framed, lz4, zlib or deflate (both RFC 1950); a server that does not"
+        " take it is sent gzip, then none.",
         synonyms={"": "none"},
     )
+    retry_on_failure: Retry = option(factory=Retry, doc="Repetition of failed requests.")
     timeout: Duration = option(Duration(30.0), doc=TIMEOUT_DOC, minimum=0)
     tls: TLSClient = option(factory=TLSClient, doc="Transport security of https:// endpoints.")
     keepalive: Keepalive = option(factory=Keepalive, doc="Accepted for compatibility.")
@@ -168,39 +198,55 @@ def parse_retry_after_s(value: str | None, now_unix_s: float) -> float | None:
 
 
 def _json_partial_success(body: bytes) -> PartialSuccess:
-    """Return the partial success of a JSON response; an empty one when body is something else."""
-    try:
-        partial = json.loads(body)["partialSuccess"]
-        rejected = next((int(partial[key]) for key in _REJECTED_KEYS if key in partial), 0)
-        return PartialSuccess(max(0, rejected), str(partial.get("errorMessage", "")))
-    except _UNREADABLE:
+    """Return the partial success of a JSON response.
+
+    Raises:
+        ValueError: body is something else, or TypeError, AttributeError, OverflowError, RecursionError.
+    """
+    response = json.loads(body)
+    partial = ({} if response is None else response).get("partialSuccess") or {}
+    rejected = next((int(partial[key]) for key in _REJECTED_KEYS if partial.get(key) is not None), 0)
+    return PartialSuccess(max(0, rejected), str(partial.get("errorMessage") or ""))
+
+
+def _partial_success(answer: Answer) -> PartialSuccess:
+    """Return the partial success of a 2xx response; none where it does not claim to be OTLP.
+
+    Raises:
+        ValueError: it claims so, and cannot be read.
+    """
+    if answer.media_type not in (_JSON, _PROTOBUF):
         return PartialSuccess(0, "")
+    if answer.fault:
+        raise ValueError(answer.fault)
+    try:
+        if not answer.body:
+            return PartialSuccess(0, "")
+        is_json = answer.media_type == _JSON
+        return _json_partial_success(answer.body) if is_json else read_partial_success(answer.body)
+    except (*_UNREADABLE, MalformedInput) as error:
+        raise ValueError(f"it is no Export*ServiceResponse in {answer.media_type}") from error
 
 
-def _partial_success(content_type: str, body: bytes) -> PartialSuccess:
-    """Return the partial success of a 2xx response. Whatever cannot be read is none: the server has the data."""
-    if content_type == _JSON:
-        return _json_partial_success(body)
-    if content_type == _PROTOBUF:
-        try:
-            return read_partial_success(body)
-        except MalformedInput:
-            pass
-    return PartialSuccess(0, "")
+def _error_message(answer: Answer) -> str:
+    """Return the message of the google.rpc.Status in an error response, or the beginning of any other text.
 
-
-def _error_message(content_type: str, body: bytes) -> str:
-    """Return the message of the google.rpc.Status in an error response, or the beginning of any other body."""
-    media_type = content_type.partition(";")[0].strip().lower()
-    if media_type == _PROTOBUF:
-        status = read_rpc_status(body)
-        return status.message if status else ""
-    if media_type == _JSON:
+    Servers and proxies forget the media type, so the body is asked what it is.
+    """
+    body = answer.body
+    text = body[:200].decode(errors="replace").strip()
+    if body.lstrip()[:1] == b"{":
         try:
             return str(json.loads(body)["message"])
         except _UNREADABLE:
-            pass
-    return body[:200].decode(errors="replace").strip()
+            return text
+    is_text = not any(character < " " and not character.isspace() for character in text)
+    if is_text and answer.media_type != _PROTOBUF:
+        return text
+    status = read_rpc_status(body)
+    if status is not None:
+        return status.message
+    return text if is_text else f"{len(body)} bytes that are neither text nor a google.rpc.Status"
 
 
 def _destination(url: str) -> tuple[tuple[str, str], ...]:
@@ -218,13 +264,21 @@ class OtlpHttp:
     def __init__(self, config: Config, settings: Settings) -> None:
         self._config = config
         self._signal = settings.own_signal
-        self._url = config.url(settings.own_signal)
-        self._headers = _headers(config)
+        self._url, user = split_user(config.url(settings.own_signal))
+        self._headers, self._own_headers = _headers(config, user)
         self._recoder = Recoder()
-        self._encoding = config.compression.encoding
+        self._compression = config.compression
         self._level = native_level(config.compression_params, config.compression)
         is_json = config.encoding is Encoding.JSON  # which is made from what waits in the queue
+        self._is_json = is_json
+        self._fallback = Fallback(
+            _CHAINS.get(config.compression, (config.compression, Compression.GZIP, Compression.NONE)),
+            retries=config.retry_on_failure.enabled,
+            adopt=self._adopt,
+        )
+        self._lock = Lock()
         self._pool: Any = None
+        self._has_told_redirect = False
         self._watch: CertificateWatch | None = None
         self._settings = settings
         self._queue = QueueSender(
@@ -234,7 +288,7 @@ class OtlpHttp:
             retry=config.retry_on_failure,
             timeout_s=config.timeout,
             destination=_destination(self._url),
-            encoding=codec.Encoding.IDENTITY if is_json else self._encoding,
+            encoding=codec.Encoding.IDENTITY if is_json else config.compression.encoding,
             level=self._level,
         )
         self.consumer = self._queue.consumer
@@ -242,7 +296,10 @@ class OtlpHttp:
     def start(self) -> None:
         """Begin to send; the first request connects."""
         if self._url.startswith("https://"):
-            self._start_tls()
+            try:
+                self._start_tls()
+            except TLSFailure as error:
+                raise StartError(self._settings.id, str(error)) from error
         else:
             self._pool = self._new_pool()
         self._queue.start()
@@ -258,11 +315,8 @@ class OtlpHttp:
     def _start_tls(self) -> None:
         # As in the Collector, `insecure` without an authority leaves a https:// endpoint to the defaults.
         tls = TLSClient() if self._config.tls.is_off else self._config.tls
-        try:
-            pem = tls.read()
-            self._use(tls, pem)
-        except TLSFailure as error:
-            raise StartError(self._settings.id, str(error)) from error
+        pem = tls.read()
+        self._use(tls, pem)
         self._watch = CertificateWatch(
             tls,
             pem,
@@ -297,7 +351,7 @@ class OtlpHttp:
         import urllib3  # 6 MB that only this exporter needs
 
         return urllib3.PoolManager(
-            num_pools=1, maxsize=self._config.sending_queue.num_consumers, retries=False, **keys
+            num_pools=_POOLS, maxsize=self._config.sending_queue.num_consumers, retries=False, **keys
         )
 
     def samples(self) -> Iterator[Sample]:
@@ -305,83 +359,137 @@ class OtlpHttp:
         return self._queue.samples()
 
     def _send(self, request: Request, limit_s: float | None) -> Sent:
+        compression = Compression(self._fallback.compression)
+        outcome = self._fallback.settle(
+            compression,
+            self._attempt(compression, request, limit_s),
+            lambda lesser: self._attempt(Compression(lesser), request, limit_s),
+        )
+        if isinstance(outcome.result, ConsumeError):
+            raise outcome.result
+        sent: Sent = outcome.result
+        return sent
+
+    def _attempt(self, compression: Compression, request: Request, limit_s: float | None) -> Outcome:
         import urllib3
 
-        body = self._body(request)
+        body = self._body(compression, request)
+        headers = self._headers
+        if compression is not Compression.NONE:
+            headers = headers | {"Content-Encoding": compression.value}
         try:
-            response = self._pool.request(
-                "POST",
-                self._url,
-                body=body,
-                headers=self._headers,
-                timeout=urllib3.Timeout(total=limit_s),
-                redirect=False,
-                preload_content=False,
-                decode_content=False,
-            )
+            answer = send(self._pool_of, Post(self._url, body, headers, self._own_headers), limit_s)
         except urllib3.exceptions.HTTPError as error:
-            raise RetryableError(
-                f'failed to make an HTTP request: Post "{self._url}": {_reason(error)}'
-            ) from error
-        content_type = response.headers.get("content-type", "")
-        answer = _read_bounded(response)
-        if 200 <= response.status < 300:
-            partial = _partial_success(content_type, answer)
-            return Sent(len(body), partial.rejected_items, partial.message)
-        raise self._failure(response.status, response.headers, _error_message(content_type, answer))
+            text = f'failed to make an HTTP request: Post "{self._url}": {_reason(error)}'
+            return Outcome(_fate_of(error), RetryableError(text), text=text)
+        except TLSFailure as error:
+            return Outcome(Fate.UNRELATED, PermanentError(f"redirected to TLS: {error}"))
+        if answer.url != self._url:
+            self._tell_redirect(answer.url)
+        if 200 <= answer.status < 300:
+            return Outcome(Fate.TAKEN, self._sent(answer, len(body)))
+        return self._failure(answer)
 
-    def _failure(self, status: int, headers: Mapping[str, str], message: str) -> ConsumeError:
-        text = f"error exporting items, request to {self._url} responded with HTTP Status Code {status}"
-        if message:
+    def _sent(self, answer: Answer, n_bytes: int) -> Sent | PermanentError:
+        try:
+            partial = _partial_success(answer)
+        except ValueError as error:
+            # As in the Collector. Sending the request once more would double what the server may have.
+            return PermanentError(
+                f"request to {answer.url} was answered with HTTP Status Code {answer.status},"
+                f" but the answer cannot be read: {error}"
+            )
+        return Sent(n_bytes, partial.rejected_items, partial.message)
+
+    def _failure(self, answer: Answer) -> Outcome:
+        status = answer.status
+        text = f"error exporting items, request to {answer.url} responded with HTTP Status Code {status}"
+        message = answer.redirect or _error_message(answer)
+        if answer.redirect:
+            text += f", {message}"
+        elif message:
             text += f", Message={message}"
         code = _CODES.get(status, _UNKNOWN)
-        if status not in _RETRYABLE:
-            return PermanentError(text, code=code)
+        if status not in self._config.retry_on_failure.retryable_statuses:
+            return Outcome(Fate.REFUSED, PermanentError(text, code=code), status, message, status in _TELLING)
         delay_s = None
         if status in _HAS_RETRY_AFTER:
-            delay_s = parse_retry_after_s(headers.get("retry-after"), time.time())
-        return RetryableError(
-            f"Throttle ({delay_s:g}s), error: {text}" if delay_s else text, delay_s, code=code
+            delay_s = parse_retry_after_s(answer.headers.get("retry-after"), time.time())
+        is_throttled = status == _TOO_MANY or delay_s is not None
+        text = f"Throttle ({delay_s:g}s), error: {text}" if delay_s else text
+        failure = RetryableError(text, delay_s, code=code)
+        return Outcome(Fate.UNRELATED if is_throttled else Fate.LATER, failure, status, message)
+
+    def _adopt(self, refused: str, accepted: str) -> None:
+        if not self._is_json:
+            self._queue.set_encoding(Compression(accepted).encoding)
+        self._settings.log.warning(
+            "compression not supported by the server", refused=str(refused), using=str(accepted)
         )
 
-    def _body(self, request: Request) -> bytes:
-        if self._config.encoding is Encoding.JSON:
+    def _tell_redirect(self, url: str) -> None:
+        if not self._has_told_redirect:
+            self._has_told_redirect = True
+            self._settings.log.warning(
+                "the endpoint redirects each request; set it to where it leads",
+                endpoint=self._url,
+                leads_to=url,
+            )
+
+    def _pool_of(self, url: str) -> Any:
+        if url.startswith("https://") and self._watch is None:
+            with self._lock:
+                if self._watch is None:
+                    self._start_tls()  # a plain endpoint has redirected to TLS
+        return self._pool
+
+    def _body(self, compression: Compression, request: Request) -> bytes:
+        if self._is_json:
             # What waited before a reload may be compressed.
             plain = self._recoder.recode(request, codec.Encoding.IDENTITY)
             request = request._replace(
                 view=otlp_to_json(self._signal, plain), encoding=codec.Encoding.IDENTITY
             )
-        return bytes(self._recoder.recode(request, self._encoding, self._level))
+        level = self._level if compression is self._compression else 0
+        return bytes(self._recoder.recode(request, compression.encoding, level))
 
 
-def _headers(config: Config) -> dict[str, str]:
-    headers = {
+def _headers(config: Config, user: str) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the headers for any server, and those for the endpoint's alone; Content-Encoding is not among them.
+
+    Args:
+        user: `user:password` of the endpoint, percent-encoded.
+    """
+    # http.client writes text as Latin-1; the Collector writes UTF-8, and so do we.
+    own = {
+        canonical_name(name): value.encode().decode("latin-1")
+        for name, value in config.headers.items()
+        if name.lower() not in _RESERVED
+    }
+    if user and "Authorization" not in own:
+        own["Authorization"] = _basic_authorization(user)
+    open_to_all = {
         "User-Agent": f"spansieve/{__version__}",
         "Content-Type": _JSON if config.encoding is Encoding.JSON else _PROTOBUF,
     }
-    if config.compression is not Compression.NONE:
-        headers["Content-Encoding"] = config.compression.value
-    # http.client writes text as Latin-1; the Collector writes UTF-8, and so do we.
-    return headers | {name: value.encode().decode("latin-1") for name, value in config.headers.items()}
+    return {name: own.pop(name, value) for name, value in open_to_all.items()}, own
 
 
-def _read_bounded(response: Any) -> bytes:
-    """Return at most 64 KiB of the body; give the connection back when that was all of it, else close it.
+def _basic_authorization(user: str) -> str:
+    import binascii  # few have any
+    import urllib.parse  # needed by urllib3 anyway
 
-    A body that breaks off changes nothing: the status line has said what became of the request.
-    """
-    import urllib3
+    name, _, password = user.partition(":")
+    plain = urllib.parse.unquote_to_bytes(name) + b":" + urllib.parse.unquote_to_bytes(password)
+    return "Basic " + binascii.b2a_base64(plain, newline=False).decode()
 
-    try:
-        body: bytes = response.read(_RESPONSE_BYTES_MAX)
-        is_complete = len(body) < _RESPONSE_BYTES_MAX
-    except urllib3.exceptions.HTTPError:
-        body, is_complete = b"", False
-    if is_complete:
-        response.release_conn()
-    else:
-        response.close()
-    return body
+
+def _fate_of(error: Exception) -> Fate:
+    """Return what the absence of an answer says about the compression: nothing, where nothing was sent."""
+    from urllib3 import exceptions
+
+    unsent = (exceptions.NewConnectionError, exceptions.ConnectTimeoutError, exceptions.SSLError)
+    return Fate.UNRELATED if isinstance(error, unsent) else Fate.LATER
 
 
 def _reason(error: Exception) -> str:

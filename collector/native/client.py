@@ -31,6 +31,7 @@ class ExportResult(NamedTuple):
         failure: why the server did not answer, None when it did: `timeout`, `closed` or `io`.
         code: the grpc-status; valid when failure is None.
         message: the grpc-message, or what failed.
+        is_answer_unreadable: the server took the request, but code and message tell of its answer.
         retry_after_s: RetryInfo's delay in seconds; None without RetryInfo.
         rejected_items: items that the server did not take, in a partial success.
         partial_message: its text; may come without rejected items, as a warning.
@@ -40,10 +41,11 @@ class ExportResult(NamedTuple):
     failure: str | None
     code: int
     message: str
-    retry_after_s: float | None
-    rejected_items: int
-    partial_message: str
-    bytes_sent: int
+    retry_after_s: float | None = None
+    rejected_items: int = 0
+    partial_message: str = ""
+    bytes_sent: int = 0
+    is_answer_unreadable: bool = False
 
 
 class Undecided(NamedTuple):
@@ -88,6 +90,16 @@ def _nanoseconds(seconds: float | None) -> int:
     return _NO_LIMIT if seconds is None else max(0, min(int(seconds * 1e9), _NO_LIMIT))
 
 
+def _field(name: str, value: str) -> tuple[bytes, bytes]:
+    """Return how HTTP/2 carries a header. Source: gRPC over HTTP2, "Custom-Metadata"."""
+    name = name.lower()
+    if not name.endswith("-bin"):
+        return name.encode(), value.encode()
+    import binascii  # few have any
+
+    return name.encode(), binascii.b2a_base64(value.encode(), newline=False).rstrip(b"=")
+
+
 class Client:
     """Connections to one gRPC server, made when first needed and reused; safe in any thread.
 
@@ -95,7 +107,7 @@ class Client:
         host: name, IPv4 or IPv6 literal without brackets, or the absolute path of a unix socket.
         port: ignored for a unix socket.
         authority: sent as :authority; empty for host:port.
-        headers: sent with each call, names in any case.
+        headers: sent with each call, names in any case. What a name with `-bin` at its end holds is sent as bytes.
         max_connections: calls at once; more wait for a place.
         connect_timeout_s: for one connect; a call's own limit holds too.
         tls: None for plain text.
@@ -116,8 +128,8 @@ class Client:
         connect_timeout_s: float = 20.0,
         tls: Tls | None = None,
     ) -> None:
-        texts = [text for name, value in (headers or {}).items() for text in (name.lower(), value)]
-        strings = [ffi.new("char[]", text.encode()) for text in texts]
+        fields = (field for name, value in (headers or {}).items() for field in _field(name, value))
+        strings = [ffi.new("char[]", field) for field in fields]
         values = {
             "host": ffi.new("char[]", host.encode()),
             "port": port,
@@ -210,7 +222,12 @@ class Client:
             rejected_items=result.rejected_items,
             partial_message=_text(result.partial_message),
             bytes_sent=result.bytes_sent,
+            is_answer_unreadable=result.is_answer_unreadable,
         )
+
+    def accepted(self, encoding: str) -> int:
+        """Return how many calls with messages in encoding the server has taken so far."""
+        return int(lib.ss_client_accepted(self._pointer, _ENCODINGS[encoding]))
 
     def close(self) -> None:
         """End the calls in flight, and refuse new ones, with failure `closed`."""

@@ -899,7 +899,8 @@ typedef struct ss_client_result {
     char message[512];          /* grpc-message, or what failed */
     bool has_retry_delay;       /* RetryInfo was present */
     uint64_t retry_delay_ns;
-    uint64_t rejected_items; /* partial success */
+    bool is_answer_unreadable; /* the server took the request, but grpc_status and message tell of its answer */
+    uint64_t rejected_items;   /* partial success */
     char partial_message[512];
     uint64_t bytes_sent; /* on the wire, framing included */
 } ss_client_result;
@@ -931,6 +932,8 @@ typedef struct ss_export_attempt {
  * closed, or gives requests another encoding by now. SS_ERR_CLOSED: closed and empty. Any thread. */
 ss_status ss_client_export_queue(ss_client *client, ss_consumer *queue, const ss_export_watch *watch,
                                  ss_queue_item *item, ss_export_attempt *attempt);
+/* Calls in encoding so far that the server took: its status was OK. Any thread. */
+uint64_t ss_client_accepted(const ss_client *client, ss_encoding encoding);
 /* Fail calls in flight and new ones with SS_ERR_CLOSED. Any thread. */
 void ss_client_close(ss_client *client);
 

@@ -72,9 +72,14 @@ void ss_client_free(ss_client *client) {
 
 void ss_client_export(ss_client *client, ss_signal signal, ss_encoding encoding, const uint8_t *message, size_t length,
                       uint64_t timeout_ns, int cancel_fd, ss_client_result *result) {
-    (void)client, (void)signal, (void)encoding, (void)message, (void)length, (void)timeout_ns;
+    (void)client, (void)signal, (void)encoding, (void)message, (void)length, (void)timeout_ns, (void)cancel_fd;
     *result = (ss_client_result){.transport_status = SS_ERR_UNSUPPORTED};
     snprintf(result->message, sizeof result->message, "this build has no native transport");
+}
+
+uint64_t ss_client_accepted(const ss_client *client, ss_encoding encoding) {
+    (void)client, (void)encoding;
+    return 0;
 }
 
 void ss_client_close(ss_client *client) {

@@ -30,7 +30,8 @@ struct ss_client {
     char *authority;
     char *user_agent;
     char **headers;
-    int wake_fd; /* readable from close on: ends every poll */
+    int wake_fd;                         /* readable from close on: ends every poll */
+    uint64_t n_accepted[SS_N_ENCODINGS]; /* atomic */
 
     pthread_mutex_t mutex;
     pthread_cond_t changed; /* a call ended, or close */
@@ -420,6 +421,8 @@ static bool run_call(ss_client *client, connection *conn, ss_client_call *call, 
     if (status == SS_ERR_CANCELLED) {
         result->transport_status = status;
         say(result, ss_status_text(status));
+    } else if (result->grpc_status == SS_CODE_OK || result->is_answer_unreadable) {
+        __atomic_fetch_add(&client->n_accepted[call->encoding], 1, __ATOMIC_RELAXED);
     }
     bool is_blocked;
     bool is_clean = flush(conn, &result->bytes_sent, &is_blocked) == SS_OK && !is_blocked;
@@ -457,4 +460,8 @@ void ss_client_export(ss_client *client, ss_signal signal, ss_encoding encoding,
         }
     }
     leave(client);
+}
+
+uint64_t ss_client_accepted(const ss_client *client, ss_encoding encoding) {
+    return __atomic_load_n(&client->n_accepted[encoding], __ATOMIC_RELAXED);
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/bytes.h"
+#include "net/grpc.h"
 #include "otlp_fields.h"
 
 /* google.rpc has no place in the OTLP descriptors. Source: google/rpc/status.proto, error_details.proto,
@@ -35,8 +36,6 @@ _Static_assert((int)SS_EXPORT_TRACE_PARTIAL_SUCCESS_ERROR_MESSAGE ==
                        (int)SS_EXPORT_LOGS_PARTIAL_SUCCESS_ERROR_MESSAGE,
                "error_message has one number");
 
-enum { PREFIX_BYTES = 5 };
-
 void ss_client_copy_text(char *out, size_t out_size, const uint8_t *text, size_t length) {
     if (length >= out_size) {
         length = out_size - 1;
@@ -51,15 +50,17 @@ void ss_client_copy_text(char *out, size_t out_size, const uint8_t *text, size_t
 }
 
 void ss_client_response_reset(ss_client_response *response) {
-    ss_buffer details = response->details, body = response->body;
+    ss_buffer details = response->details, body = response->body, inflated = response->inflated;
     details.length = 0;
     body.length = 0;
-    *response = (ss_client_response){.details = details, .body = body};
+    *response = (ss_client_response){.details = details, .body = body, .inflated = inflated, .codec = response->codec};
 }
 
 void ss_client_response_free(ss_client_response *response) {
     ss_buffer_free(&response->details);
     ss_buffer_free(&response->body);
+    ss_buffer_free(&response->inflated);
+    ss_codec_free(response->codec);
 }
 
 static int hex_digit(uint8_t byte) {
@@ -130,6 +131,8 @@ ss_status ss_client_response_header(ss_client_response *response, const uint8_t 
         response->http_status = status;
     } else if (is_named(name, name_length, "content-type")) {
         response->is_grpc = is_grpc_content_type(value, value_length);
+    } else if (is_named(name, name_length, "grpc-encoding")) {
+        response->has_unknown_encoding = !ss_grpc_find_encoding(value, value_length, &response->encoding);
     } else if (is_named(name, name_length, "grpc-status")) {
         response->has_grpc_status = true;
         response->grpc_status = parse_grpc_status(value, value_length);
@@ -357,9 +360,47 @@ static void fail_with_http_status(ss_client_result *result, int http_status) {
     fail_result(result, code_for_http(http_status), text);
 }
 
+/* Sending the request once more would double it: this is no failure to try again after. */
+static void fail_answer(ss_client_result *result, int32_t code, const char *why) {
+    fail_result(result, code, "the server has taken the request, but its answer cannot be read: ");
+    size_t n = strlen(result->message);
+    ss_client_copy_text(result->message + n, sizeof result->message - n, (const uint8_t *)why, strlen(why));
+    result->is_answer_unreadable = true;
+}
+
+/* Servers choose the encoding of their message, whatever grpc-accept-encoding says: grpc-go takes the request's. No
+ * message at all says what an empty one says. */
+static void read_message(ss_client_response *response, ss_client_result *result) {
+    const ss_buffer *body = &response->body;
+    const uint8_t *message;
+    size_t length;
+    ss_verdict verdict = {0};
+    ss_client_result partial = {0};
+    if (body->length == 0) {
+        return;
+    }
+    if (body->data[0] && response->has_unknown_encoding) {
+        fail_answer(result, SS_CODE_INTERNAL, "it is compressed in a way that is not known here");
+        return;
+    }
+    if (body->data[0] && !response->codec && !(response->codec = ss_codec_new())) {
+        fail_answer(result, SS_CODE_INTERNAL, "no memory to decompress it");
+        return;
+    }
+    if (!ss_grpc_unpack(response->codec, response->encoding, body->data, body->length, SS_CLIENT_BODY_BYTES_MAX,
+                        &response->inflated, &message, &length, &verdict)) {
+        fail_answer(result, (int32_t)verdict.code, verdict.message);
+    } else if (ss_export_response_read(message, length, &partial) != SS_OK) {
+        fail_answer(result, SS_CODE_INTERNAL, "it is no Export*ServiceResponse");
+    } else {
+        result->rejected_items = partial.rejected_items;
+        memcpy(result->partial_message, partial.partial_message, sizeof partial.partial_message);
+    }
+}
+
 void ss_client_response_result(ss_client_response *response, ss_client_result *result) {
     if (response->is_too_large) {
-        fail_result(result, SS_CODE_RESOURCE_EXHAUSTED, "the response message is larger than 64 KiB");
+        fail_answer(result, SS_CODE_RESOURCE_EXHAUSTED, "it is larger than 64 KiB");
         return;
     }
     if (!response->has_grpc_status) {
@@ -383,14 +424,7 @@ void ss_client_response_result(ss_client_response *response, ss_client_result *r
     }
     result->grpc_status = response->grpc_status;
     memcpy(result->message, response->message, sizeof result->message);
-    /* The status is the answer: a response message that cannot be read (or is compressed, which we never offered)
-     * takes nothing back that the server has taken in. */
-    const ss_buffer *body = &response->body;
-    if (response->grpc_status == SS_CODE_OK && body->length > PREFIX_BYTES && body->data[0] == 0) {
-        ss_client_result partial = {0};
-        if (ss_export_response_read(body->data + PREFIX_BYTES, body->length - PREFIX_BYTES, &partial) == SS_OK) {
-            result->rejected_items = partial.rejected_items;
-            memcpy(result->partial_message, partial.partial_message, sizeof partial.partial_message);
-        }
+    if (response->grpc_status == SS_CODE_OK) {
+        read_message(response, result);
     }
 }

@@ -6,7 +6,7 @@
 
 enum {
     SS_CLIENT_HEADER_BYTES_MAX = 64 * 1024, /* names and values of one response, trailers included */
-    SS_CLIENT_BODY_BYTES_MAX = 64 * 1024    /* response message and its 5-byte prefix */
+    SS_CLIENT_BODY_BYTES_MAX = 64 * 1024    /* response message and its 5-byte prefix; and the message decompressed */
 };
 
 /* google.rpc.Code, what ss_code lacks because no receiver answers with it. */
@@ -18,9 +18,13 @@ typedef struct ss_client_response {
     bool is_grpc;    /* the content-type is application/grpc */
     bool has_grpc_status;
     int32_t grpc_status;
-    char message[512]; /* percent-decoded grpc-message */
-    ss_buffer details; /* grpc-status-details-bin, still base64 */
+    char message[512];    /* percent-decoded grpc-message */
+    ss_buffer details;    /* grpc-status-details-bin, still base64 */
+    ss_encoding encoding; /* of a message that says it is compressed */
+    bool has_unknown_encoding;
     ss_buffer body;
+    ss_codec *codec; /* made for the first message that needs it */
+    ss_buffer inflated;
     size_t header_bytes;
     bool is_too_large;
 } ss_client_response;

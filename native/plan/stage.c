@@ -105,7 +105,7 @@ ss_group *ss_stage_find(const ss_stage *stage, const ss_key *key) {
 }
 
 void ss_stage_account(ss_stage *stage, ss_group *group) {
-    size_t n_held = sizeof *group + group->key_length + group->bytes.capacity;
+    size_t n_held = sizeof *group + group->key_length + group->bytes.length;
     ss_runtime_account(stage->runtime, (int64_t)n_held - (int64_t)group->n_accounted);
     group->n_accounted = n_held;
 }

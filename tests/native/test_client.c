@@ -289,6 +289,88 @@ static void test_every_truncation_of_a_status_is_safe(void) {
     }
 }
 
+/* What a server that answers OK has said, with a message in encoding under this name; NULL: no grpc-encoding. */
+static ss_client_result answer_of(ss_encoding encoding, const char *name, const uint8_t *message, size_t length) {
+    ss_codec *codec = ss_codec_new();
+    ss_buffer body = {0};
+    ss_client_response response = {0};
+    ss_client_result result = {0};
+    const uint8_t placeholder[5] = {encoding != SS_ENCODING_IDENTITY};
+    put(&body, placeholder, sizeof placeholder);
+    if (encoding == SS_ENCODING_IDENTITY) {
+        put(&body, message, length);
+    } else {
+        CHECK_EQUAL(SS_OK, ss_compress(codec, encoding, 0, message, length, &body));
+    }
+    for (int i = 0; i < 4; i++) {
+        body.data[1 + i] = (uint8_t)((body.length - 5) >> (24 - 8 * i));
+    }
+    header(&response, ":status", "200");
+    header(&response, "content-type", "application/grpc");
+    if (name) {
+        header(&response, "grpc-encoding", name);
+    }
+    header(&response, "grpc-status", "0");
+    CHECK_EQUAL(SS_OK, ss_client_response_data(&response, body.data, body.length));
+    ss_client_response_result(&response, &result);
+    ss_client_response_free(&response);
+    ss_buffer_free(&body);
+    ss_codec_free(codec);
+    return result;
+}
+
+static const uint8_t partial_success[] = "\x0a\x0b\x08\x03\x12\x07no room";
+
+static void test_compressed_answers_are_read(void) {
+    static const struct {
+        ss_encoding encoding;
+        const char *name;
+    } cases[] = {{SS_ENCODING_IDENTITY, NULL},   {SS_ENCODING_IDENTITY, "identity"},
+                 {SS_ENCODING_IDENTITY, "gzip"}, /* named, but not used for this message */
+                 {SS_ENCODING_IDENTITY, "br"},   {SS_ENCODING_GZIP, "gzip"},
+                 {SS_ENCODING_ZSTD, "zstd"},     {SS_ENCODING_SNAPPY_FRAMED, "snappy"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        if (!ss_encoding_is_available(cases[i].encoding)) {
+            continue;
+        }
+        ss_client_result result =
+            answer_of(cases[i].encoding, cases[i].name, partial_success, sizeof partial_success - 1);
+        CHECK_EQUAL(0, result.grpc_status);
+        CHECK(!result.is_answer_unreadable);
+        CHECK_EQUAL(3, result.rejected_items);
+        CHECK(strcmp("no room", result.partial_message) == 0);
+        result = answer_of(cases[i].encoding, cases[i].name, NULL, 0);
+        CHECK_EQUAL(0, result.grpc_status + (int)result.rejected_items);
+    }
+}
+
+static void test_unreadable_answers_are_no_success(void) {
+    static const uint8_t zeros[1 << 20]; /* a thousandth of it in gzip */
+    const struct {
+        ss_encoding encoding;
+        const char *name;
+        const uint8_t *message;
+        size_t length;
+        int code;
+        const char *text;
+    } cases[] = {
+        {SS_ENCODING_GZIP, "br", partial_success, sizeof partial_success - 1, 13, "not known here"},
+        {SS_ENCODING_GZIP, NULL, partial_success, sizeof partial_success - 1, 13, "compressed flag"},
+        {SS_ENCODING_GZIP, "zstd", partial_success, sizeof partial_success - 1, 13, "decompress"},
+        {SS_ENCODING_GZIP, "gzip", zeros, sizeof zeros, 8, "after decompression"},
+        {SS_ENCODING_GZIP, "gzip", (const uint8_t *)"<html>", 6, 13, "no Export"},
+        {SS_ENCODING_IDENTITY, NULL, (const uint8_t *)"<html>", 6, 13, "no Export"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        ss_client_result result = answer_of(cases[i].encoding, cases[i].name, cases[i].message, cases[i].length);
+        CHECK(result.is_answer_unreadable);
+        CHECK_EQUAL(cases[i].code, result.grpc_status);
+        CHECK(strstr(result.message, "taken the request") != NULL);
+        CHECK(strstr(result.message, cases[i].text) != NULL);
+        CHECK(!result.has_retry_delay && !result.rejected_items);
+    }
+}
+
 /* ------------------------------------------------------------------ the session, without a socket */
 
 static const ss_client_head head = {.authority = "localhost:4317", .user_agent = "test"};
@@ -685,6 +767,8 @@ static void test_connections_are_reused_and_replaced(void) {
             CHECK_EQUAL(0, result.grpc_status);
             CHECK(result.bytes_sent > 5 + 5 + 2 * 9);
         }
+        CHECK_EQUAL(5, ss_client_accepted(client, SS_ENCODING_IDENTITY));
+        CHECK_EQUAL(0, ss_client_accepted(client, SS_ENCODING_GZIP));
         ss_client_free(client);
         server_stop(&backend);
         CHECK_EQUAL(cases[i].n_connections, backend.n_connections);
@@ -698,6 +782,7 @@ static void test_failures_are_told_apart(void) {
     ss_client *rejected = new_client("127.0.0.1", backend.port, 1);
     CHECK_EQUAL(0, call(rejected, 60 * (uint64_t)SECOND).grpc_status);
     CHECK_EQUAL(SS_CODE_INTERNAL, call(rejected, 60 * (uint64_t)SECOND).grpc_status);
+    CHECK_EQUAL(1, ss_client_accepted(rejected, SS_ENCODING_IDENTITY));
     ss_client_free(rejected);
     server_stop(&backend);
     CHECK_EQUAL(2, backend.n_calls); /* it may have been processed: the caller decides */
@@ -1007,6 +1092,8 @@ int main(void) {
     test_odd_retry_delays();
     test_partial_success_is_read();
     test_every_truncation_of_a_status_is_safe();
+    test_compressed_answers_are_read();
+    test_unreadable_answers_are_no_success();
     test_large_message_flows_through_small_windows();
     test_early_answer_cancels_the_rest_of_the_message();
     test_resets_and_goaway_have_their_codes();

@@ -26,15 +26,16 @@ _RUN_S = 90
 
 @dataclasses.dataclass(frozen=True)
 class Language:
-    """One SDK.
+    """One SDK, or another library of a language.
 
     Attributes:
-        name: of the folder here, and under build/sdk.
+        name: of the folder under build/sdk.
         tools: executables that building and running it take.
         manifest: files that pin the versions; while they stay as they are, nothing is downloaded again.
         source: the program.
         fetch, compile: commands, run in the build folder; what they make stays there.
         run: the command, relative to the build folder.
+        sources: folder of manifest and source; None for that of the name, here.
     """
 
     name: str
@@ -44,9 +45,15 @@ class Language:
     fetch: tuple[tuple[str, ...], ...]
     compile: tuple[tuple[str, ...], ...]
     run: tuple[str, ...]
+    sources: Path | None = None
+
+    @property
+    def folder(self) -> Path:
+        """Where manifest and source lie."""
+        return self.sources or _HERE / self.name
 
 
-_PIP = ("venv/bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+PIP = ("venv/bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
 
 LANGUAGES = {
     language.name: language
@@ -56,7 +63,7 @@ LANGUAGES = {
             tools=(),
             manifest=("requirements.txt",),
             source="program.py",
-            fetch=((sys.executable, "-m", "venv", "venv"), (*_PIP, "-r", "requirements.txt")),
+            fetch=((sys.executable, "-m", "venv", "venv"), (*PIP, "-r", "requirements.txt")),
             compile=(),
             run=("venv/bin/opentelemetry-instrument", "venv/bin/python", "program.py"),
         ),
@@ -103,15 +110,15 @@ LANGUAGES = {
 
 
 @functools.cache
-def build(name: str) -> Path:
+def build(language: Language) -> Path:
     """Return the folder that holds the built program, or skip the test where a tool is missing.
 
     Raises:
         AssertionError: a command failed; the message is what it said.
     """
-    language = LANGUAGES[name]
+    name = language.name
     if missing := [tool for tool in language.tools if shutil.which(tool) is None]:
-        pytest.skip(f"the {name} SDK needs {', '.join(missing)}, which is not installed")
+        pytest.skip(f"{name} needs {', '.join(missing)}, which is not installed")
     folder = ROOT / "build" / "sdk" / name
     folder.mkdir(parents=True, exist_ok=True)
     for stage, files, commands in (
@@ -119,12 +126,12 @@ def build(name: str) -> Path:
         ("compiled", (*language.manifest, language.source), language.compile),
     ):
         stamp = folder / f".{stage}"
-        key = _key(name, files, commands)
+        key = _key(language.folder, files, commands)
         if stamp.exists() and stamp.read_text() == key:
             continue
         stamp.unlink(missing_ok=True)
         for file in files:
-            shutil.copy(_HERE / name / file, folder)
+            shutil.copy(language.folder / file, folder)
         for command in commands:
             done = subprocess.run(
                 command, cwd=folder, capture_output=True, check=False, text=True, timeout=_BUILD_S
@@ -134,10 +141,10 @@ def build(name: str) -> Path:
     return folder
 
 
-def _key(name: str, files: tuple[str, ...], commands: tuple[tuple[str, ...], ...]) -> str:
+def _key(folder: Path, files: tuple[str, ...], commands: tuple[tuple[str, ...], ...]) -> str:
     digest = hashlib.sha256(repr(commands).encode())
     for file in files:
-        digest.update((_HERE / name / file).read_bytes())
+        digest.update((folder / file).read_bytes())
     return digest.hexdigest()
 
 
@@ -147,7 +154,7 @@ class Program:
     def __init__(
         self, language: str, environment: Mapping[str, str], rounds: int, pause: int | None = None
     ) -> None:
-        folder = build(language)
+        folder = build(LANGUAGES[language])
         command = [*LANGUAGES[language].run, str(rounds), *([] if pause is None else [str(pause)])]
         if "/" in command[0]:
             command[0] = str(folder / command[0])

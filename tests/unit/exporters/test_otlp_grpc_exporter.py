@@ -6,9 +6,13 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from concurrent import futures
-from typing import Any
+from contextlib import suppress
+from typing import Any, Self
 
 import grpc
+import h2.config
+import h2.connection
+import h2.events
 import pytest
 from google.protobuf.duration_pb2 import Duration as DurationMessage
 from google.rpc import error_details_pb2, status_pb2
@@ -17,11 +21,12 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from collector.config.fields import Duration, Secret
 from collector.config.tls import TLSClient
 from collector.errors import PermanentError, RetryableError
-from collector.exporterhelper.retry import RetryConfig
+from collector.exporterhelper.compression import CompressionParams
 from collector.exporters.otlp_grpc import (
     Compression,
     Config,
     OtlpGrpc,
+    Retry,
     _failure,
     parse_endpoint,
 )
@@ -89,7 +94,7 @@ class Scene:
     def __init__(self, port: int, signal: Signal = Signal.TRACES, **keys: Any) -> None:
         self.recorder = Recorder()
         self.settings = settings(signal, self.recorder)
-        keys.setdefault("retry_on_failure", RetryConfig(enabled=False))
+        keys.setdefault("retry_on_failure", Retry(enabled=False))
         config = Config(
             endpoint=f"127.0.0.1:{port}", tls=TLSClient(insecure=True), timeout=Duration(20.0), **keys
         )
@@ -193,6 +198,266 @@ def test_unknown_compression_falls_back_and_is_remembered(server: Server) -> Non
     assert made.recorder.events().count("compression not supported by the server") == 1
 
 
+class Peer:
+    """A server of one's own making, which fails what comes in an encoding that it does not take.
+
+    Args:
+        takes: values of grpc-encoding.
+        fail: what it does with others: a grpc-status with its text, the number of an HTTP/2 error to reset the stream
+            with, a bare HTTP status as text, or None to close the connection.
+        answer: message that follows a success, as it is on the wire, and its grpc-encoding.
+    """
+
+    def __init__(
+        self,
+        takes: set[str],
+        fail: tuple[int, str] | int | str | None,
+        answer: tuple[bytes, str] = (b"\0\0\0\0\0", "identity"),
+    ) -> None:
+        self.takes = takes
+        self.fail = fail
+        self.encodings: list[str] = []
+        self.headers: list[list[tuple[str, str]]] = []
+        self._answer = answer
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        self._threads = [threading.Thread(target=self._accept)]
+        self._threads[0].start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._threads[0].join()
+        self._listener.close()
+        for thread in self._threads[1:]:
+            thread.join()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                connection, _ = self._listener.accept()
+                self._threads.append(threading.Thread(target=self._serve, args=(connection,)))
+                self._threads[-1].start()
+
+    def _serve(self, socket_: socket.socket) -> None:
+        server = h2.connection.H2Connection(
+            h2.config.H2Configuration(client_side=False, header_encoding="utf-8")
+        )
+        server.initiate_connection()
+        encodings: dict[int, str] = {}
+        with socket_, suppress(OSError):
+            socket_.sendall(server.data_to_send())
+            while received := socket_.recv(65536):
+                for event in server.receive_data(received):
+                    if isinstance(event, h2.events.RequestReceived):
+                        headers = [(str(name), str(value)) for name, value in event.headers]
+                        self.headers.append(headers)
+                        encodings[event.stream_id] = dict(headers).get("grpc-encoding", "identity")
+                    elif isinstance(event, h2.events.StreamEnded):
+                        self.encodings.append(encodings[event.stream_id])
+                        if not self._reply(server, event.stream_id, encodings[event.stream_id]):
+                            return
+                socket_.sendall(server.data_to_send())
+
+    def _reply(self, server: h2.connection.H2Connection, stream: int, encoding: str) -> bool:
+        head = [(":status", "200"), ("content-type", "application/grpc")]
+        if encoding in self.takes:
+            message, name = self._answer
+            server.send_headers(stream, [*head, ("grpc-encoding", name)])
+            server.send_data(stream, message)
+            server.send_headers(stream, [("grpc-status", "0")], end_stream=True)
+        elif self.fail is None:
+            return False
+        elif isinstance(self.fail, int):
+            server.reset_stream(stream, self.fail)
+        elif isinstance(self.fail, str):
+            server.send_headers(stream, [(":status", self.fail)], end_stream=True)
+        else:
+            code, text = self.fail
+            server.send_headers(
+                stream, [*head, ("grpc-status", str(code)), ("grpc-message", text)], end_stream=True
+            )
+        return True
+
+
+RESET_INTERNAL = 2
+FAILURES: dict[str, tuple[int, str] | int | str | None] = {
+    "internal error: grpcio until 1.80": RESET_INTERNAL,
+    "protocol error": 1,
+    "INTERNAL: grpcio since 1.82": (13, "Error parsing 'grpc-encoding' metadata"),
+    "UNIMPLEMENTED: Go, Java, Node": (12, "grpc: Decompressor is not installed for grpc-encoding"),
+    "INVALID_ARGUMENT": (3, "no protobuf"),
+    "UNKNOWN": (2, "exception in the handler"),
+    "PERMISSION_DENIED: a firewall": (7, "the content cannot be inspected"),
+    "UNAVAILABLE: Envoy before one that resets": (14, "upstream connect error or reset before headers"),
+    "a proxy's 502": "502",
+    "a proxy's 415": "415",
+    "closed connection": None,
+}
+
+
+@pytest.mark.parametrize("compression", [Compression.ZSTD, Compression.SNAPPY, Compression.GZIP])
+@pytest.mark.parametrize("fail", FAILURES.values(), ids=FAILURES)
+@pytest.mark.parametrize("takes", [{"gzip", "identity"}, {"identity"}], ids=["gzip", "none"])
+def test_a_compression_that_was_never_taken_is_given_up_for_any_failure(
+    compression: Compression, fail: tuple[int, str] | int | str | None, takes: set[str]
+) -> None:
+    """Nothing is lost, however the server fails what it does not know; and it is found out once."""
+    if compression.value in takes:
+        return
+    retry = Retry(initial_interval=Duration(0.001), max_interval=Duration(0.001))
+    with Peer(takes, fail) as peer:
+        made = Scene(peer.port, compression=compression, retry_on_failure=retry)
+        for number in range(1, 5):
+            made.push(traces(1))
+            wait_until(lambda: made.values()["otelcol_exporter_sent_spans"] == number)  # noqa: B023
+        made.exporter.shutdown(20)
+        assert made.values()["otelcol_exporter_send_failed_spans"] == 0
+        accepted = "gzip" if "gzip" in takes and compression is not Compression.GZIP else "none"
+        fields = made.recorder.fields("compression not supported by the server")
+        assert fields == {"refused": compression.value, "using": accepted}
+        assert peer.encodings[-2:] == ["identity" if accepted == "none" else accepted] * 2
+
+
+def test_level_of_a_compression_is_not_that_of_the_next() -> None:
+    """zstd has levels that gzip has not."""
+    with Peer({"gzip"}, RESET_INTERNAL) as peer:
+        made = Scene(peer.port, compression_params=CompressionParams(level=19))
+        for number in range(1, 4):
+            made.push(traces(1))
+            wait_until(lambda: made.values()["otelcol_exporter_sent_spans"] == number)  # noqa: B023
+        made.exporter.shutdown(20)
+    assert "compression not supported by the server" in made.recorder.events()
+
+
+def test_older_server_in_place_of_a_newer_one() -> None:
+    """A compression that was taken before, and is not known any more: nothing is lost."""
+    with Peer({"zstd", "gzip"}, RESET_INTERNAL) as peer:
+        made = Scene(peer.port)
+        for number in range(1, 101):
+            if number == 50:
+                peer.takes = {"gzip"}
+            made.push(traces(1))
+            wait_until(lambda: made.values()["otelcol_exporter_sent_spans"] == number)  # noqa: B023
+        made.exporter.shutdown(20)
+    assert made.values()["otelcol_exporter_send_failed_spans"] == 0
+    assert peer.encodings.count("zstd") == 49 + 2
+
+
+def test_server_that_takes_the_compression_is_sent_nothing_else_for_what_it_refuses() -> None:
+    """INVALID_ARGUMENT after a success is about the data."""
+    with Peer({"zstd"}, (3, "bad span")) as peer:
+        made = Scene(peer.port)
+        made.push(traces(1))
+        wait_until(lambda: made.values()["otelcol_exporter_sent_spans"] == 1)
+        peer.takes = set()
+        made.push(traces(1), traces(1))
+        made.exporter.shutdown(20)
+    assert made.values()["otelcol_exporter_send_failed_spans"] == 2
+    assert peer.encodings == ["zstd"] * 3
+
+
+def _partial_success() -> bytes:
+    response = ExportTraceServiceResponse()
+    response.partial_success.rejected_spans = 3
+    response.partial_success.error_message = "no room"
+    return bytes(response.SerializeToString())
+
+
+def _framed(message: bytes, flag: int) -> bytes:
+    return bytes([flag]) + len(message).to_bytes(4, "big") + message
+
+
+@pytest.mark.parametrize(
+    ("encoding", "name"), [("gzip", "gzip"), ("zstd", "zstd"), ("x-snappy-framed", "snappy")]
+)
+def test_compressed_partial_success_is_told(encoding: str, name: str) -> None:
+    """grpc-go answers in the encoding of the request, whatever grpc-accept-encoding says."""
+    message = _framed(Codec().compress(encoding, _partial_success()), 1)
+    with Peer({"zstd"}, None, (message, name)) as peer:
+        made = Scene(peer.port)
+        made.push(traces(10))
+        made.exporter.shutdown(20)
+    sampled = made.values()
+    assert (10, 3) == (sampled["otelcol_exporter_sent_spans"], sampled["spansieve_exporter_rejected_items"])
+    assert made.recorder.fields("Partial success response") == {"message": "no room", "dropped_spans": 3}
+
+
+@pytest.mark.parametrize(
+    ("message", "name", "text"),
+    [
+        (_framed(Codec().compress("gzip", bytes(1 << 20)), 1), "gzip", "larger than max"),
+        (_framed(b"\xff\xff", 1), "gzip", "failed to decompress"),
+        (_framed(_partial_success(), 1), "br", "not known here"),
+        (_framed(b"<html>", 0), "identity", "no Export*ServiceResponse"),
+    ],
+)
+def test_answer_that_cannot_be_read_is_no_success(message: bytes, name: str, text: str) -> None:
+    """Nor is it sent again, in whatever encoding: the server may have the data."""
+    with Peer({"zstd"}, None, (message, name)) as peer:
+        made = Scene(peer.port, retry_on_failure=Retry())
+        made.push(traces(2))
+        made.exporter.shutdown(20)
+        assert peer.encodings == ["zstd"]
+    assert made.values()["otelcol_exporter_send_failed_spans"] == 2
+    assert text in made.recorder.fields("Exporting failed. Dropping data.")["error"]
+
+
+def test_statuses_to_retry_are_a_key() -> None:
+    """INTERNAL is tried again where it is listed, and UNAVAILABLE is not where it is not."""
+    with Peer(set(), (13, "shard is moving")) as peer:
+        retry = Retry(
+            retryable_statuses=("INTERNAL",), initial_interval=Duration(0.001), max_interval=Duration(0.001)
+        )
+        made = Scene(peer.port, compression=Compression.NONE, retry_on_failure=retry)
+        made.push(traces(1))
+        wait_until(lambda: len(peer.encodings) >= 3)
+        peer.takes = {"identity"}
+        wait_until(lambda: made.values()["otelcol_exporter_sent_spans"] == 1)
+        peer.takes, peer.fail = set(), (14, "gone")
+        made.push(traces(1))
+        wait_until(lambda: made.values()["otelcol_exporter_send_failed_spans"] == 1)
+        made.exporter.shutdown(20)
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        ({"headers": {"User-Agent": Secret("mine")}}, "mine"),
+        ({"headers": {"user-agent": Secret("mine")}, "user_agent": "the key"}, "the key"),
+    ],
+)
+def test_each_header_is_sent_once(keys: dict[str, Any], expected: str) -> None:
+    """Names mean the same in any case; what gRPC writes itself cannot be set, and that is told."""
+    keys["headers"] |= {
+        "Content-Type": Secret("x"),
+        "TE": Secret("x"),
+        "X-Tenant": Secret("a"),
+        "x-tenant": Secret("b"),
+    }
+    with Peer({"identity"}, None) as peer:
+        made = Scene(peer.port, compression=Compression.NONE, **keys)
+        made.push(traces(1))
+        made.exporter.shutdown(20)
+        (headers,) = peer.headers
+    assert len(dict(headers)) == len(headers)
+    values_ = dict(headers)
+    assert (expected, "b") == (values_["user-agent"], values_["x-tenant"])
+    assert ("application/grpc", "trailers") == (values_["content-type"], values_["te"])
+    event = "headers that gRPC writes itself are not sent as configured"
+    assert made.recorder.fields(event) == {"ignored": ["content-type", "te"]}
+
+
+def test_binary_metadata_is_sent_as_bytes(server: Server) -> None:
+    """What a name with -bin at its end holds arrives as it was written."""
+    made = Scene(server.port, compression=Compression.NONE, headers={"x-Key-bin": Secret("a\u00e9?")})
+    made.push(traces(1))
+    made.exporter.shutdown(20)
+    assert server.calls[0][2]["x-key-bin"] == "a\u00e9?".encode()
+
+
 def test_missing_service_is_not_taken_for_a_missing_compression(server: Server) -> None:
     """UNIMPLEMENTED for plain requests too: the data is refused for good and the compression stays."""
     server.serves = False
@@ -221,7 +486,7 @@ def test_partial_success_is_success(server: Server, scene: Scene) -> None:
 
 def test_retryable_failure_is_retried_until_it_succeeds(server: Server) -> None:
     """UNAVAILABLE twice, then success: sent once, failed never."""
-    retry = RetryConfig(initial_interval=Duration(0.001), max_interval=Duration(0.002))
+    retry = Retry(initial_interval=Duration(0.001), max_interval=Duration(0.002))
     made = Scene(server.port, compression=Compression.NONE, retry_on_failure=retry)
 
     def answer(request: bytes, context: grpc.ServicerContext) -> bytes:
@@ -259,7 +524,7 @@ def test_retry_info_arrives(server: Server) -> None:
 def test_message_over_the_server_limit_is_dropped_at_once() -> None:
     """B23: RESOURCE_EXHAUSTED without RetryInfo cannot succeed later."""
     server = Server(("grpc.max_receive_message_length", 1000))
-    made = Scene(server.port, compression=Compression.NONE, retry_on_failure=RetryConfig())
+    made = Scene(server.port, compression=Compression.NONE, retry_on_failure=Retry())
     made.push(traces(1, "x" * 2000))
     wait_until(lambda: made.values()["otelcol_exporter_send_failed_spans"] == 1)
     made.exporter.shutdown(5)

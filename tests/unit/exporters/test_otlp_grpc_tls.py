@@ -16,8 +16,7 @@ import pytest
 from collector.config.fields import Duration, Secret
 from collector.config.tls import TLSClient
 from collector.errors import StartError
-from collector.exporterhelper.retry import RetryConfig
-from collector.exporters.otlp_grpc import Compression, Config, OtlpGrpc
+from collector.exporters.otlp_grpc import Compression, Config, OtlpGrpc, Retry
 from tests.support.certificates import Authority, Files
 from tests.unit.exporterhelper.support import TracesExporter, traces, values, wait_until
 from tests.unit.exporters.test_otlp_grpc_exporter import Server
@@ -53,7 +52,7 @@ class Scene(TracesExporter):
             endpoint=endpoint.format(port),
             authority=authority,
             tls=TLSClient(**tls),
-            retry_on_failure=RetryConfig(enabled=True, initial_interval=Duration(0.02)),
+            retry_on_failure=Retry(enabled=True, initial_interval=Duration(0.02)),
             compression=Compression.NONE,
         )
         super().__init__(lambda made: OtlpGrpc(config, made))

@@ -12,8 +12,7 @@ import pytest
 from collector.config.fields import Duration, Secret
 from collector.config.tls import TLSClient
 from collector.errors import StartError
-from collector.exporterhelper.retry import RetryConfig
-from collector.exporters.otlp_http import Compression, Config, OtlpHttp
+from collector.exporters.otlp_http import Compression, Config, OtlpHttp, Retry
 from tests.support.certificates import Authority
 from tests.unit.exporterhelper.support import TracesExporter, traces, wait_until
 from tests.unit.exporters.test_otlp_http_exporter import Server
@@ -52,7 +51,7 @@ class Scene(TracesExporter):
         config = Config(
             endpoint=f"{scheme}://127.0.0.1:{port}",
             tls=TLSClient(**tls),
-            retry_on_failure=RetryConfig(enabled=True, initial_interval=Duration(0.02)),
+            retry_on_failure=Retry(enabled=True, initial_interval=Duration(0.02)),
             compression=Compression.NONE,
         )
         super().__init__(lambda made: OtlpHttp(config, made))
@@ -220,3 +219,33 @@ def test_insecure_leaves_the_scheme_to_decide(server: Server, authority: Authori
     scene.push()
     wait_until(lambda: "unable to get local issuer certificate" in scene.recorder.text)
     scene.exporter.shutdown(0)
+
+
+def test_redirect_to_tls_is_followed_by_the_same_keys(server: Server, authority: Authority) -> None:
+    """A plain endpoint that sends everyone to its TLS port: the section `tls` holds there, and so do the headers."""
+    serve(server, authority)
+    plain = Server()
+    plain.status = 308
+    plain.headers["Location"] = f"https://127.0.0.1:{server.port}/v1/traces"
+    scene = Scene(plain.port, "http", ca_file=authority.file)
+    for sent in (1, 2):
+        scene.push()
+        wait_until(lambda: scene.sent == sent)  # noqa: B023
+    scene.stop()
+    plain.stop()
+    assert [traces(), traces()] == [body for _, body, _ in server.calls]
+    assert server.connections == 1
+
+
+def test_redirect_from_tls_to_plain_text_is_not_followed(server: Server, authority: Authority) -> None:
+    """What was to be kept secret is not sent for all to read."""
+    serve(server, authority)
+    plain = Server()
+    server.status = 307
+    server.headers["Location"] = f"http://127.0.0.1:{plain.port}/v1/traces"
+    scene = Scene(server.port, ca_file=authority.file)
+    scene.push()
+    assert scene.stop()["otelcol_exporter_send_failed_spans"] == 1
+    plain.stop()
+    assert plain.calls == []
+    assert "it leads from TLS to plain text" in scene.recorder.text
