@@ -16,7 +16,7 @@ from collections.abc import Callable
 from collector import __version__
 from collector.errors import CollectorError, ConfigError, StartError
 from collector.lean import TYPE_CHECKING, signal
-from collector.native.runtime import Runtime
+from collector.native.runtime import Runtime, raise_descriptor_limit
 from collector.service.build import Host
 from collector.service.identity import attributes, make_instance_id
 from collector.service.lifecycle import Service
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collector.telemetry.logs import Log
 
 _TIDY_S = 1.0
+_ADMIN_CONNECTIONS = 64  # of operators, probes and scrapers, to each of their pages
 
 
 def run(load: Callable[[], Document], *, end_now: Callable[[int], object] = os._exit) -> int:
@@ -43,6 +44,7 @@ def run(load: Callable[[], Document], *, end_now: Callable[[int], object] = os._
     Raises:
         ConfigError: from the first load.
     """
+    raise_descriptor_limit()
     document = load()
     instance_id = make_instance_id()
     try:
@@ -206,7 +208,17 @@ def _configure_logs(document: Document, instance_id: str) -> Log:
 def _make_server(runtime: Runtime, fd: int) -> HttpServer:
     from collector.native.server import Listener, Server
 
-    return Server(runtime, listeners=[Listener(fd=fd, protocol="http", is_admin=True)], receiver=None)
+    listener = Listener(
+        fd=fd,
+        protocol="http",
+        is_admin=True,
+        max_connections=_ADMIN_CONNECTIONS,
+        header_timeout_s=10.0,
+        read_timeout_s=30.0,
+        write_timeout_s=30.0,
+        idle_timeout_s=120.0,
+    )
+    return Server(runtime, listeners=[listener], receiver=None)
 
 
 def _text(error: Exception) -> str:

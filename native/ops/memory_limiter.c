@@ -10,12 +10,12 @@ enum { RETRY_MS = 1000 };
 typedef struct memory_limiter {
     ss_op op;
     ss_runtime *runtime;
-    uint64_t soft_limit_bytes;
+    ss_memory_limit limit; /* of a request alone, too, and of what is made of it */
 } memory_limiter;
 
 static ss_status memory_limiter_run(ss_op *op, ss_table *table, ss_verdict *verdict) {
     memory_limiter *self = (memory_limiter *)op;
-    if (ss_runtime_usage(self->runtime) < self->soft_limit_bytes) {
+    if (ss_runtime_usage(self->runtime) < self->limit.bytes) {
         ss_op_count(op, table, SS_MEMORY_LIMITER_ACCEPTED, table->n_kept);
         return SS_OK;
     }
@@ -24,7 +24,9 @@ static ss_status memory_limiter_run(ss_op *op, ss_table *table, ss_verdict *verd
 }
 
 static void memory_limiter_free(ss_op *op) {
-    free(op);
+    memory_limiter *self = (memory_limiter *)op;
+    ss_runtime_remove_limit(self->runtime, &self->limit);
+    free(self);
 }
 
 static const ss_op_vtable memory_limiter_vtable = {0, 0, memory_limiter_run, memory_limiter_free};
@@ -37,6 +39,7 @@ ss_op *ss_memory_limiter_new(ss_runtime *runtime, uint64_t soft_limit_bytes, ss_
     }
     self->op.vtable = &memory_limiter_vtable;
     self->runtime = runtime;
-    self->soft_limit_bytes = soft_limit_bytes;
+    self->limit.bytes = soft_limit_bytes;
+    ss_runtime_add_limit(runtime, &self->limit);
     return &self->op;
 }

@@ -11,6 +11,7 @@ ss_runtime *ss_runtime_new(void) {
     ss_runtime *runtime = calloc(1, sizeof *runtime);
     if (runtime) {
         runtime->n_holders = 1;
+        runtime->limit_bytes = UINT64_MAX;
         pthread_mutex_init(&runtime->workers_lock, NULL);
         pthread_mutex_init(&runtime->pool_lock, NULL);
     }
@@ -41,7 +42,51 @@ uint64_t ss_runtime_in_flight_bytes(const ss_runtime *runtime) {
     return __atomic_load_n(&runtime->in_flight_bytes, __ATOMIC_RELAXED);
 }
 
+ss_status ss_runtime_take(ss_runtime *runtime, uint64_t bytes, uint64_t held) {
+    uint64_t limit = __atomic_load_n(&runtime->limit_bytes, __ATOMIC_RELAXED);
+    ss_runtime_account(runtime, (int64_t)bytes); /* before the look, since others take at the same time */
+    if (ss_runtime_usage(runtime) < limit) {
+        return SS_OK;
+    }
+    ss_runtime_account(runtime, -(int64_t)bytes);
+    return __atomic_load_n(&runtime->rss_least, __ATOMIC_RELAXED) + held >= limit ? SS_ERR_LIMIT : SS_ERR_NO_MEMORY;
+}
+
+/* With the lock: the lowest limit counts. */
+static void set_limit(ss_runtime *runtime) {
+    uint64_t lowest = UINT64_MAX;
+    for (const ss_memory_limit *limit = runtime->limits; limit; limit = limit->next) {
+        lowest = limit->bytes < lowest ? limit->bytes : lowest;
+    }
+    __atomic_store_n(&runtime->limit_bytes, lowest, __ATOMIC_RELAXED);
+}
+
+void ss_runtime_add_limit(ss_runtime *runtime, ss_memory_limit *limit) {
+    ss_runtime_hold(runtime);
+    pthread_mutex_lock(&runtime->pool_lock);
+    limit->next = runtime->limits;
+    runtime->limits = limit;
+    set_limit(runtime);
+    pthread_mutex_unlock(&runtime->pool_lock);
+}
+
+void ss_runtime_remove_limit(ss_runtime *runtime, ss_memory_limit *limit) {
+    pthread_mutex_lock(&runtime->pool_lock);
+    ss_memory_limit **link = &runtime->limits;
+    while (*link != limit) {
+        link = &(*link)->next;
+    }
+    *link = limit->next;
+    set_limit(runtime);
+    pthread_mutex_unlock(&runtime->pool_lock);
+    ss_runtime_free(runtime);
+}
+
 void ss_runtime_set_rss(ss_runtime *runtime, uint64_t rss_bytes) {
+    uint64_t least = __atomic_load_n(&runtime->rss_least, __ATOMIC_RELAXED);
+    if (!least || rss_bytes < least) {
+        __atomic_store_n(&runtime->rss_least, rss_bytes, __ATOMIC_RELAXED);
+    }
     __atomic_store_n(&runtime->rss_in_flight, ss_runtime_in_flight_bytes(runtime), __ATOMIC_RELAXED);
     __atomic_store_n(&runtime->rss_bytes, rss_bytes, __ATOMIC_RELAXED);
 }
@@ -52,6 +97,15 @@ uint64_t ss_runtime_usage(const ss_runtime *runtime) {
     uint64_t usage = __atomic_load_n(&runtime->rss_bytes, __ATOMIC_RELAXED);
     usage += in_flight > then ? in_flight - then : 0;
     return usage > in_flight ? usage : in_flight;
+}
+
+uint64_t ss_runtime_limit(const ss_runtime *runtime) {
+    return __atomic_load_n(&runtime->limit_bytes, __ATOMIC_RELAXED);
+}
+
+uint64_t ss_runtime_room(const ss_runtime *runtime) {
+    uint64_t usage = ss_runtime_usage(runtime), limit = ss_runtime_limit(runtime);
+    return limit > usage ? limit - usage : 0;
 }
 
 ss_buffer ss_runtime_take_buffer(ss_runtime *runtime) {

@@ -7,7 +7,7 @@
 #include "core/account.h"
 #include "spansieve.h"
 
-enum { SS_FRAMES_MAX = 16, SS_POOL_MAX = 4 };
+enum { SS_FRAMES_MAX = 256, SS_POOL_MAX = 4 };
 
 /* Space for one rewrite of a request: nested pipelines each use one. */
 typedef struct ss_frame {
@@ -28,9 +28,12 @@ struct ss_runtime {
     uint64_t in_flight_bytes;     /* atomic */
     uint64_t rss_bytes;           /* the last sample; atomic */
     uint64_t rss_in_flight;       /* in_flight_bytes at that sample; atomic */
+    uint64_t rss_least;           /* of all samples; atomic */
+    uint64_t limit_bytes;         /* the lowest of limits; UINT64_MAX: there is none; atomic */
     pthread_mutex_t workers_lock; /* held through a grace period, so never taken inside a request */
     ss_worker *workers;
-    pthread_mutex_t pool_lock;
+    pthread_mutex_t pool_lock; /* guards what follows */
+    ss_memory_limit *limits;
     ss_buffer pool[SS_POOL_MAX]; /* emptied batch buffers, to be filled again */
     uint32_t n_pool;
 };

@@ -102,13 +102,14 @@ def test_nothing_that_a_terminal_obeys_is_written(lines: Any, encoding: str) -> 
     assert {"\x9b", "\x7f", "\u202e", "\u2028"} < set(obeyed)
     shown = "\xa0\xe9\u200d\u6f22\U0001f600"
     log = configure(encoding=encoding, paths=lines.path, initial_fields={f"k{obeyed}": 1})
-    log.warning(obeyed + shown, value=obeyed + shown, keys={obeyed: [obeyed]})
+    text = f"{obeyed}{shown}"
+    log.warning(text, value=text, keys={obeyed: [obeyed]})
     (line,) = lines()
     tab = "\t" if encoding == "console" else ""
     assert set(tab) == set(filter(_is_obeyed, line))
     assert shown in line
     fields = json.loads(line.split("\t")[3] if encoding == "console" else line)
-    assert (obeyed + shown, {obeyed: [obeyed]}) == (fields["value"], fields["keys"])
+    assert (text, {obeyed: [obeyed]}) == (fields["value"], fields["keys"])
 
 
 @pytest.mark.parametrize(
