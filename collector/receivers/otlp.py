@@ -22,7 +22,8 @@ from collector.native.pipeline import Consumer
 from collector.native.pipeline import Receiver as NativeReceiver
 from collector.telemetry.instruments import Instrument, Sample
 from collector.telemetry.process import read_memory_limit
-from collector.transport import Cors, Listener, Transport, refusals
+from collector.transport import Cors, Listener, Transport
+from collector.transport.refusals import REASONS, REFUSED_CONNECTIONS, REFUSED_REQUESTS, RefusalReporter
 
 if TYPE_CHECKING:
     from collector.native.tls import Tls
@@ -270,7 +271,7 @@ class Receiver:
             settings.runtime, rejects_requests=config.invalid_items is InvalidItems.REJECT_REQUEST
         )
         self._reporter = FaultReporter(self._native, settings)
-        self._refusals = refusals.RefusalReporter(settings.log, settings.clock)
+        self._refusals = RefusalReporter(settings.log, settings.clock)
         self._transport: Transport | None = None
         self._addresses: dict[str, str] = {}
         self._watches: list[CertificateWatch] = []
@@ -345,8 +346,12 @@ class Receiver:
                 for reason, count in zip(_REASONS, stats.rejected[signal.number][number], strict=True):
                     yield Sample(_REJECTED, (*ours, ("reason", reason)), count)
         if self._transport is not None:
-            protocols = tuple(listener.protocol for listener in self._listeners)
-            yield from refusals.samples(self._transport, receiver, protocols)
+            served = {listener.protocol for listener in self._listeners}
+            for (transport, name), value in self._transport.refusals().items():
+                if transport in served:
+                    instrument = REFUSED_CONNECTIONS if REASONS[name].is_connection else REFUSED_REQUESTS
+                    labels = (("receiver", receiver), ("transport", transport), ("reason", name))
+                    yield Sample(instrument, labels, value)
             for name, value in self._transport.stats().items():
                 yield Sample(_TRANSPORT_INSTRUMENTS[name], (("receiver", receiver),), value)
             for (transport, speaks), value in self._transport.strangers().items():

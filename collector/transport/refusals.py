@@ -6,21 +6,21 @@ reason is told at most once a minute: who was the first since then, what it did,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from collector.lean import NamedTuple
-from collector.telemetry.instruments import Instrument, Sample
+from collector.telemetry.instruments import Instrument
 from collector.telemetry.logs import Log
 from collector.transport import Transport
 
 _SILENCE_S = 60.0
 
-_REQUESTS = Instrument(
+REFUSED_REQUESTS = Instrument(
     "spansieve_receiver_refused_requests",
     "counter",
     "Requests refused before their items were counted, by reason.",
 )
-_CONNECTIONS = Instrument(
+REFUSED_CONNECTIONS = Instrument(
     "spansieve_receiver_refused_connections", "counter", "Connections that were not taken, by reason."
 )
 
@@ -154,11 +154,3 @@ class RefusalReporter:
                 fields.update((key, value) for key, value in known.items() if value)
             advice = reason.advice.get(protocol) or reason.advice["both"]
             self._log.warning(reason.event, **fields, advice=advice)
-
-
-def samples(transport: Transport, receiver: str, protocols: tuple[str, ...]) -> Iterator[Sample]:
-    """Yield how many requests and connections of protocols were refused."""
-    for (protocol, name), count in transport.refusals().items():
-        if protocol in protocols:
-            labels = (("receiver", receiver), ("transport", protocol), ("reason", name))
-            yield Sample(_CONNECTIONS if REASONS[name].is_connection else _REQUESTS, labels, count)

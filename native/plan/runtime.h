@@ -7,6 +7,7 @@
 #include "core/account.h"
 #include "spansieve.h"
 
+/* Frames: more than a configuration that passes its checks can need, collector/config/pipelines.py. */
 enum { SS_FRAMES_MAX = 256, SS_POOL_MAX = 4 };
 
 /* Space for one rewrite of a request: nested pipelines each use one. */

@@ -10,7 +10,7 @@ import pytest
 from collector.native.server import _REFUSALS
 from collector.telemetry.logs import Log
 from collector.transport import Refusal
-from collector.transport.refusals import REASONS, RefusalReporter, samples
+from collector.transport.refusals import REASONS, RefusalReporter
 
 
 class Door:
@@ -79,21 +79,3 @@ def test_each_reason_is_told_once_a_minute_with_all_that_came_since(caplog: pyte
     clock.now_s += 1000.0
     reporter.report(door)
     assert 3 == len(caplog.records)
-
-
-def test_samples_are_those_of_the_protocols_that_are_served() -> None:
-    """By reason, requests and connections apart."""
-    door: Any = Door()
-    door.counts = {("http", "encoding"): 2, ("http", "descriptors"): 1, ("grpc", "encoding"): 0}
-    assert [
-        ("spansieve_receiver_refused_requests", "http", "encoding", 2),
-        ("spansieve_receiver_refused_connections", "http", "descriptors", 1),
-    ] == [
-        (
-            sample.instrument.name,
-            dict(sample.labels)["transport"],
-            dict(sample.labels)["reason"],
-            sample.value,
-        )
-        for sample in samples(door, "otlp", ("http",))
-    ]
