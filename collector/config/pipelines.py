@@ -12,7 +12,7 @@ from collector.ids import ComponentID, Kind
 Components = Mapping[Kind, Mapping[ComponentID, ComponentEntry]]
 Pipelines = Mapping[PipelineID, Pipeline]
 
-# What a request can pass while it is held once for each step: SS_FRAMES_MAX of the data plane, less the receiver's part.
+# What a request passes while it is held for each step: SS_FRAMES_MAX of the data plane, less the receiver's part.
 _DEPTH_MAX = 250
 
 

@@ -350,8 +350,8 @@ class Receiver:
             for (transport, name), value in self._transport.refusals().items():
                 if transport in served:
                     instrument = REFUSED_CONNECTIONS if REASONS[name].is_connection else REFUSED_REQUESTS
-                    labels = (("receiver", receiver), ("transport", transport), ("reason", name))
-                    yield Sample(instrument, labels, value)
+                    reason = ("reason", name)
+                    yield Sample(instrument, (("receiver", receiver), ("transport", transport), reason), value)
             for name, value in self._transport.stats().items():
                 yield Sample(_TRANSPORT_INSTRUMENTS[name], (("receiver", receiver),), value)
             for (transport, speaks), value in self._transport.strangers().items():
