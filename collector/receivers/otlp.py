@@ -16,7 +16,7 @@ from collector.config.http import WRITE_TIMEOUT_S, HttpServer
 from collector.config.tls import CertificateWatch
 from collector.errors import StartError, TLSFailure
 from collector.ids import Signal
-from collector.lean import TYPE_CHECKING, NamedTuple, StrEnum, pattern
+from collector.lean import TYPE_CHECKING, Any, NamedTuple, StrEnum, pattern
 from collector.native.library import has_net, lib
 from collector.native.pipeline import Consumer
 from collector.native.pipeline import Receiver as NativeReceiver
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from collector.native.tls import Tls
 
 _MIB = 1 << 20
-_CONNECTIONS = 10_000
 _HELD_SHARE = 4  # of the memory that there is
 # A request holds a thread of the portable transport until it is complete; they are made when needed.
 _PORTABLE_THREADS = 256
@@ -62,6 +61,16 @@ class InvalidItems(StrEnum):
     REJECT_REQUEST = "reject_request"
 
 
+def _limit_of_connections() -> Any:
+    return option(
+        10_000,
+        doc="Connections at once; more are refused, counted and told in the log. 0 is no limit.",
+        minimum=0,
+        maximum=(1 << 32) - 1,
+        ours=True,
+    )
+
+
 @section
 class Grpc(GrpcServer):
     """OTLP/gRPC."""
@@ -75,13 +84,7 @@ class Grpc(GrpcServer):
         maximum=(1 << 31) - 1,
         ours=True,
     )
-    max_connections: int = option(
-        _CONNECTIONS,
-        doc="Connections at once; more are refused, counted and told in the log. 0 is no limit.",
-        minimum=0,
-        maximum=(1 << 32) - 1,
-        ours=True,
-    )
+    max_connections: int = _limit_of_connections()
     read_timeout: Duration = option(
         Duration(60.0), doc="A call must be complete within this; 0 is no limit.", minimum=0, ours=True
     )
@@ -104,13 +107,7 @@ class Http(HttpServer):
     traces_url_path: str = option("/v1/traces", doc="Path of traces; one that ends in / with all below it.")
     metrics_url_path: str = option("/v1/metrics", doc="Path of metrics.")
     logs_url_path: str = option("/v1/logs", doc="Path of logs.")
-    max_connections: int = option(
-        _CONNECTIONS,
-        doc="Connections at once; more are refused, counted and told in the log. 0 is no limit.",
-        minimum=0,
-        maximum=(1 << 32) - 1,
-        ours=True,
-    )
+    max_connections: int = _limit_of_connections()
 
     @property
     def paths(self) -> tuple[str, str, str]:
@@ -350,8 +347,8 @@ class Receiver:
             for (transport, name), value in self._transport.refusals().items():
                 if transport in served:
                     instrument = REFUSED_CONNECTIONS if REASONS[name].is_connection else REFUSED_REQUESTS
-                    reason = ("reason", name)
-                    yield Sample(instrument, (("receiver", receiver), ("transport", transport), reason), value)
+                    why = (("receiver", receiver), ("transport", transport), ("reason", name))
+                    yield Sample(instrument, why, value)
             for name, value in self._transport.stats().items():
                 yield Sample(_TRANSPORT_INSTRUMENTS[name], (("receiver", receiver),), value)
             for (transport, speaks), value in self._transport.strangers().items():

@@ -10,8 +10,9 @@ void ss_runtime_account(ss_runtime *runtime, int64_t bytes);
 /* Memory in use as far as known now: the greater of what is accounted and the RSS sample plus what came since. */
 uint64_t ss_runtime_usage(const ss_runtime *runtime);
 
-/* Add bytes to the account where the lowest limit of memory leaves room for them. SS_ERR_NO_MEMORY: not now. SS_ERR_LIMIT:
- * never, for with the held ones of the same request they are more than a process at rest has left. Any thread. */
+/* Add bytes to the account where the lowest limit of memory leaves room for them. SS_ERR_NO_MEMORY: not now.
+ * SS_ERR_LIMIT: never, for with the held ones of the same request they are more than a process at rest has left. Any
+ * thread. */
 ss_status ss_runtime_take(ss_runtime *runtime, uint64_t bytes, uint64_t held);
 
 /* A limit of memory; its owner's. */
