@@ -347,6 +347,9 @@ static void test_clients_that_never_read(void) {
         fds[i] = dial(s.http_port);
         stuff(fds[i]);
     }
+    for (int i = 0; i < 6000 && stats_of(server).refused[SS_TRANSPORT_HTTP][SS_REFUSAL_TIMEOUT] < N; i++) {
+        (void)poll(NULL, 0, 10); /* who reads meanwhile is not given up */
+    }
     for (int i = 0; i < N; i++) {
         CHECK(hears_end(fds[i]));
         close(fds[i]);
