@@ -17,7 +17,8 @@ CONTENT_ENCODINGS = ("", "gzip", "zstd", "zlib", "snappy", "deflate", "lz4", "x-
 """What Content-Encoding may say; the first is that it says nothing, or `identity`."""
 
 _DEFAULT_BODY_BYTES = 20 << 20
-_ZERO = Duration(0.0)
+WRITE_TIMEOUT_S = 30.0
+"""What write_timeout is by default."""
 # Of the message, which the server makes, not of what it says.
 _OWN_HEADERS = frozenset({"connection", "content-length", "transfer-encoding"})
 
@@ -94,11 +95,16 @@ class HttpServer:
         " whatever it says.",
         choices=(*CONTENT_ENCODINGS, "identity"),
     )
-    read_timeout: Duration = option(_ZERO, doc="A request must be complete within this; 0 is no limit.")
-    read_header_timeout: Duration = option(
-        _ZERO, doc="The head of a request must be complete within this; 0 is read_timeout."
+    read_timeout: Duration = option(
+        Duration(60.0),
+        doc="A request must be complete within this; 0 is no limit, as the Collector has it by default.",
     )
-    write_timeout: Duration = option(_ZERO, doc="An answer must be taken within this; 0 is no limit.")
+    read_header_timeout: Duration = option(
+        Duration(60.0), doc="The head of a request must be complete within this; 0 is read_timeout."
+    )
+    write_timeout: Duration = option(
+        Duration(WRITE_TIMEOUT_S), doc="An answer must be taken within this; 0 is no limit."
+    )
     keepalive: HttpKeepalive = option(factory=HttpKeepalive, doc="Connections between requests.")
     idle_timeout: Duration | None = option(None, doc="Older name of keepalive::idle_timeout.")
     keep_alives_enabled: bool = option(

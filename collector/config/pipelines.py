@@ -12,14 +12,27 @@ from collector.ids import ComponentID, Kind, Signal
 Components = Mapping[Kind, Mapping[ComponentID, ComponentEntry]]
 Pipelines = Mapping[PipelineID, Pipeline]
 
+# What a request passes while it is held for each step: SS_FRAMES_MAX of the data plane, less the receiver's part.
+_DEPTH_MAX = 250
+
 
 def check_pipelines(pipelines: Pipelines, components: Components) -> Iterator[Problem]:
     """Yield what does not fit; components that are not configured are passed over."""
     yield from _check_signals(pipelines, components)
     yield from _check_connectors(pipelines, components[Kind.CONNECTOR])
-    cycle = _find_cycle(edges(pipelines, components[Kind.CONNECTOR]))
+    ways_out = edges(pipelines, components[Kind.CONNECTOR])
+    cycle = _find_cycle(ways_out)
     if cycle:
         yield Problem("service::pipelines", "cycle detected: " + " -> ".join(cycle))
+        return
+    for id, depth in _depths(pipelines, ways_out).items():
+        if depth > _DEPTH_MAX:
+            yield Problem(
+                f"service::pipelines::{id}",
+                f"expected at most {_DEPTH_MAX} steps in a row from here to the last exporter, got {depth}: each"
+                " pipeline is two, each processor one; join some",
+            )
+            return  # those behind it are too deep for the same reason
 
 
 def _check_signals(pipelines: Pipelines, components: Components) -> Iterator[Problem]:
@@ -114,3 +127,17 @@ def _find_cycle(ways_out: Mapping[PipelineID, list[tuple[ComponentID, PipelineID
         words += [f'pipeline "{id}"', f'connector "{connector}"']
         id = back
     return [*words[2 * seen.index(id) :], f'pipeline "{id}"']
+
+
+def _depths(
+    pipelines: Pipelines, ways_out: Mapping[PipelineID, list[tuple[ComponentID, PipelineID]]]
+) -> dict[PipelineID, int]:
+    """Return the steps of the longest way from each pipeline on, the front first; nothing goes round."""
+    depths: dict[PipelineID, int] = {}
+    left = dict(ways_out)
+    while left:
+        ends = [id for id, ways in left.items() if not any(back in left for _, back in ways)]
+        for id in ends:
+            behind = max((depths[back] for _, back in left.pop(id)), default=0)
+            depths[id] = 2 + len(pipelines[id].processors) + behind
+    return dict(reversed(depths.items()))

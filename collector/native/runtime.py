@@ -31,6 +31,11 @@ class Runtime:
         lib.ss_runtime_synchronize(self.pointer)
 
 
+def raise_descriptor_limit() -> int:
+    """Let the process open as many files as the system lets it; return how many, 0 where there is no limit."""
+    return int(lib.ss_raise_descriptor_limit())
+
+
 class Worker:
     """Scratch space for the one thread that uses it."""
 

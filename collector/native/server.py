@@ -29,8 +29,10 @@ class Rules:
 
     Attributes:
         max_message_bytes: of a request, before and after decompression.
+        max_connections: at once; more are refused.
         idle_timeout_s: connections without a request are ended after it.
         read_timeout_s: a request must be complete within it.
+        write_timeout_s: an answer must be taken within it.
         max_concurrent_streams, initial_window_bytes: of HTTP/2.
         max_age_s: gRPC connections this old end with their calls.
         max_age_grace_s: and this much later whether the calls are done or not.
@@ -40,7 +42,6 @@ class Rules:
         metadata_names: headers that are kept with their request, in lower case.
         paths: URL path of traces, metrics and logs; one that ends in `/` with all below it.
         header_timeout_s: the head of an HTTP request must be there within it.
-        write_timeout_s: an HTTP answer must be taken within it.
         closes_after_answer: an HTTP connection is for one request.
         encodings: values of Content-Encoding that are accepted, `""` for none; an empty set takes bodies as they come.
         response_headers: lines of every HTTP answer, each with its end.
@@ -50,8 +51,10 @@ class Rules:
     """
 
     max_message_bytes: int = 4 << 20
+    max_connections: int = 0
     idle_timeout_s: float = 0.0
     read_timeout_s: float = 0.0
+    write_timeout_s: float = 0.0
     max_concurrent_streams: int = 200
     initial_window_bytes: int = 2 << 20
     max_age_s: float = 0.0
@@ -64,7 +67,6 @@ class Rules:
     metadata_names: tuple[str, ...] = ()
     paths: tuple[str, str, str] = ("/v1/traces", "/v1/metrics", "/v1/logs")
     header_timeout_s: float = 0.0
-    write_timeout_s: float = 0.0
     closes_after_answer: bool = False
     encodings: frozenset[str] = frozenset(
         {"", "gzip", "zstd", "zlib", "deflate", "snappy", "x-snappy-framed", "lz4"}
@@ -99,6 +101,13 @@ class AdminRequest(NamedTuple):
     query: str
 
 
+class Refusal(NamedTuple):
+    """A request or a connection that was refused: whose, and what the client did; either may be empty."""
+
+    client: str
+    text: str
+
+
 class Server:
     """Event loops in threads of their own, which never hold the GIL.
 
@@ -107,6 +116,8 @@ class Server:
     Args:
         receiver: takes the requests; None with admin listeners only.
         event_loops: threads.
+        max_held_bytes: what connections may hold in requests that are not complete and answers that are not taken, all
+            together; 0 is no limit.
         accept: a C function of type `ss_accept_fn` in place of the receiver's own.
 
     Raises:
@@ -120,6 +131,7 @@ class Server:
         receiver: Receiver | None = None,
         *,
         event_loops: int = 1,
+        max_held_bytes: int = 0,
         accept: Any = None,
     ) -> None:
         kept: list[Any] = []
@@ -127,7 +139,12 @@ class Server:
         array = ffi.new("ss_listener_config[]", entries)
         config = ffi.new(
             "ss_server_config *",
-            {"listeners": array, "n_listeners": len(entries), "n_event_loops": event_loops},
+            {
+                "listeners": array,
+                "n_listeners": len(entries),
+                "n_event_loops": event_loops,
+                "max_held_bytes": max_held_bytes,
+            },
         )
         if receiver is not None:
             config.accept = accept or ffi.addressof(lib, "ss_receiver_accept")
@@ -149,6 +166,24 @@ class Server:
             (protocol, speaks): int(stats.misdirected[_TRANSPORTS[protocol]][number])
             for protocol, speaks, number in _STRANGERS
         }
+
+    def refusals(self) -> dict[tuple[str, str], int]:
+        """Return how many requests and connections were refused at the door, by protocol and reason."""
+        stats = self.stats()
+        return {
+            (protocol, reason): int(stats.refused[number][refusal])
+            for protocol, number in _TRANSPORTS.items()
+            for reason, refusal in _REFUSALS.items()
+        }
+
+    def take_refusal(self, protocol: str, reason: str) -> Refusal | None:
+        """Return the first refusal of its kind since the last call; None when there was none."""
+        note = ffi.new("ss_refusal_note *")
+        kind = _TRANSPORTS[protocol], _REFUSALS[reason]
+        if not lib.ss_server_take_refusal(self._pointer, *kind, note):
+            return None
+        client, text = (ffi.string(field).decode("utf-8", "replace") for field in (note.client, note.text))
+        return Refusal(client, text)
 
     def shutdown(self, timeout_s: float) -> bool:
         """Refuse new requests, let those in flight finish; False when timeout_s was not enough for all.
@@ -195,6 +230,22 @@ _STRANGERS = (
     ("http", "tls", lib.SS_STRANGER_TLS),
     ("http", "plain", lib.SS_STRANGER_PLAIN),
 )
+_REFUSALS = {
+    "too_large": lib.SS_REFUSAL_TOO_LARGE,
+    "unknown_path": lib.SS_REFUSAL_UNKNOWN_PATH,
+    "no_pipeline": lib.SS_REFUSAL_NO_PIPELINE,
+    "method": lib.SS_REFUSAL_METHOD,
+    "media_type": lib.SS_REFUSAL_MEDIA_TYPE,
+    "encoding": lib.SS_REFUSAL_ENCODING,
+    "malformed": lib.SS_REFUSAL_MALFORMED,
+    "protocol": lib.SS_REFUSAL_PROTOCOL,
+    "headers_too_large": lib.SS_REFUSAL_HEADERS_TOO_LARGE,
+    "timeout": lib.SS_REFUSAL_TIMEOUT,
+    "memory": lib.SS_REFUSAL_MEMORY,
+    "connections": lib.SS_REFUSAL_CONNECTIONS,
+    "descriptors": lib.SS_REFUSAL_DESCRIPTORS,
+    "connection_memory": lib.SS_REFUSAL_CONNECTION_MEMORY,
+}
 _CONTENT_ENCODINGS = {
     "": 1 << lib.SS_CONTENT_NONE | 1 << lib.SS_CONTENT_IDENTITY,
     "identity": 1 << lib.SS_CONTENT_IDENTITY,
@@ -238,6 +289,7 @@ def _listener_config(listener: Listener, kept: list[Any]) -> dict[str, Any]:
         "transport": _TRANSPORTS[listener.protocol],
         "is_admin": listener.is_admin,
         "max_message_bytes": min(listener.max_message_bytes, _MAX_MESSAGE_BYTES),
+        "max_connections": listener.max_connections,
         "max_concurrent_streams": listener.max_concurrent_streams,
         "initial_window_bytes": listener.initial_window_bytes,
         "idle_timeout_ns": nanoseconds(listener.idle_timeout_s),

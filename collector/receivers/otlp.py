@@ -10,23 +10,26 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 
 from collector.component import Factory, Handle, Settings, Stability
-from collector.config.fields import option, section
+from collector.config.fields import Duration, option, section
 from collector.config.grpc import GrpcServer
-from collector.config.http import HttpServer
+from collector.config.http import WRITE_TIMEOUT_S, HttpServer
 from collector.config.tls import CertificateWatch
 from collector.errors import StartError, TLSFailure
 from collector.ids import Signal
-from collector.lean import TYPE_CHECKING, NamedTuple, StrEnum, pattern
+from collector.lean import TYPE_CHECKING, Any, NamedTuple, StrEnum, pattern
 from collector.native.library import has_net, lib
 from collector.native.pipeline import Consumer
 from collector.native.pipeline import Receiver as NativeReceiver
 from collector.telemetry.instruments import Instrument, Sample
+from collector.telemetry.process import read_memory_limit
 from collector.transport import Cors, Listener, Transport
+from collector.transport.refusals import REASONS, REFUSED_CONNECTIONS, REFUSED_REQUESTS, RefusalReporter
 
 if TYPE_CHECKING:
     from collector.native.tls import Tls
 
 _MIB = 1 << 20
+_HELD_SHARE = 4  # of the memory that there is
 # A request holds a thread of the portable transport until it is complete; they are made when needed.
 _PORTABLE_THREADS = 256
 _TRANSPORT_NUMBERS = {"grpc": lib.SS_TRANSPORT_GRPC, "http": lib.SS_TRANSPORT_HTTP}
@@ -36,8 +39,8 @@ _NATIVE_ONLY = "needs the native transport"
 _PING_AFTER_S = 7200.0
 _PING_TIMEOUT_S = 20.0
 _MIN_PING_INTERVAL_S = 300.0
-# How soon after it came, and how often, a stranger is told of.
-_STRANGERS_PERIOD_S = 5.0
+# How soon what gets no further than the door is told of, and how often a stranger is.
+_DOOR_PERIOD_S = 5.0
 _STRANGERS_SILENCE_S = 600.0
 _IN_PATHS = frozenset(map(chr, range(ord("!"), ord("~") + 1))) - {"{", "}"}
 _BAD_ESCAPE = pattern(r"(?s)%(?![0-9a-fA-F]{2}).{0,2}")
@@ -58,6 +61,16 @@ class InvalidItems(StrEnum):
     REJECT_REQUEST = "reject_request"
 
 
+def _limit_of_connections() -> Any:
+    return option(
+        10_000,
+        doc="Connections at once; more are refused, counted and told in the log. 0 is no limit.",
+        minimum=0,
+        maximum=(1 << 32) - 1,
+        ours=True,
+    )
+
+
 @section
 class Grpc(GrpcServer):
     """OTLP/gRPC."""
@@ -70,6 +83,13 @@ class Grpc(GrpcServer):
         minimum=65535,
         maximum=(1 << 31) - 1,
         ours=True,
+    )
+    max_connections: int = _limit_of_connections()
+    read_timeout: Duration = option(
+        Duration(60.0), doc="A call must be complete within this; 0 is no limit.", minimum=0, ours=True
+    )
+    write_timeout: Duration = option(
+        Duration(30.0), doc="An answer must be taken within this; 0 is no limit.", minimum=0, ours=True
     )
     health_service: bool = option(
         True,
@@ -87,6 +107,7 @@ class Http(HttpServer):
     traces_url_path: str = option("/v1/traces", doc="Path of traces; one that ends in / with all below it.")
     metrics_url_path: str = option("/v1/metrics", doc="Path of metrics.")
     logs_url_path: str = option("/v1/logs", doc="Path of logs.")
+    max_connections: int = _limit_of_connections()
 
     @property
     def paths(self) -> tuple[str, str, str]:
@@ -156,6 +177,15 @@ class Config:
         " item costs its request, and texts in protobuf go on as they came, as in the Collector.",
         ours=True,
     )
+    unfinished_limit_mib: int = option(
+        0,
+        doc="What requests that are not complete, and answers that are not taken, may hold over all connections; more"
+        " is refused, as UNAVAILABLE or 503, and comes again. 0 is a quarter of the memory that there is.",
+        unit="MiB",
+        minimum=0,
+        maximum=(1 << 32) - 1,
+        ours=True,
+    )
     event_loops: int = option(
         1, doc="Threads of the native transport; each can fill one core.", minimum=1, maximum=64, ours=True
     )
@@ -174,7 +204,7 @@ class Config:
                 yield "protocols::http::include_metadata", _NATIVE_ONLY
             if http.cors is not None and http.cors.is_on:
                 yield "protocols::http::cors", _NATIVE_ONLY
-            if http.write_timeout > 0:
+            if http.write_timeout not in (0.0, WRITE_TIMEOUT_S):
                 yield "protocols::http::write_timeout", _NATIVE_ONLY
         for name, protocol in (("grpc", grpc), ("http", http)):
             if protocol is not None and protocol.tls is not None:
@@ -239,6 +269,7 @@ class Receiver:
             settings.runtime, rejects_requests=config.invalid_items is InvalidItems.REJECT_REQUEST
         )
         self._reporter = FaultReporter(self._native, settings)
+        self._refusals = RefusalReporter(settings.log, settings.clock)
         self._transport: Transport | None = None
         self._addresses: dict[str, str] = {}
         self._watches: list[CertificateWatch] = []
@@ -273,7 +304,7 @@ class Receiver:
             ) from error
         self._transport = transport
         self._reporter.start()
-        self._timer = self._settings.loop.every(_STRANGERS_PERIOD_S, self._tell_of_strangers)
+        self._timer = self._settings.loop.every(_DOOR_PERIOD_S, self._tell_of_the_door)
         for protocol, address in self._addresses.items():
             self._settings.log.info(f"Starting {protocol.upper()} server", endpoint=address)
         self._advise()
@@ -289,6 +320,7 @@ class Receiver:
             waiting.cancel()
         self._watches = []
         if self._transport is not None:
+            self._refusals.report(self._transport)
             self._transport.shutdown(deadline_s)
         self._reporter.shutdown()
         self._addresses = {}
@@ -314,6 +346,12 @@ class Receiver:
                 for reason, count in zip(_REASONS, stats.rejected[signal.number][number], strict=True):
                     yield Sample(_REJECTED, (*ours, ("reason", reason)), count)
         if self._transport is not None:
+            served = {listener.protocol for listener in self._listeners}
+            for (transport, name), value in self._transport.refusals().items():
+                if transport in served:
+                    instrument = REFUSED_CONNECTIONS if REASONS[name].is_connection else REFUSED_REQUESTS
+                    why = (("receiver", receiver), ("transport", transport), ("reason", name))
+                    yield Sample(instrument, why, value)
             for name, value in self._transport.stats().items():
                 yield Sample(_TRANSPORT_INSTRUMENTS[name], (("receiver", receiver),), value)
             for (transport, speaks), value in self._transport.strangers().items():
@@ -356,6 +394,7 @@ class Receiver:
                 receiver=self._native,
                 runtime=self._settings.runtime,
                 event_loops=self._config.event_loops,
+                max_held_bytes=self._config.unfinished_limit_mib * _MIB or read_memory_limit() // _HELD_SHARE,
             )
         from collector.transport.portable import PortableTransport
 
@@ -368,10 +407,16 @@ class Receiver:
             clock=self._settings.clock,
         )
 
-    def _tell_of_strangers(self) -> None:
-        """Warn of clients at the wrong port: soon, and then seldom."""
-        counts = self._transport.strangers() if self._transport is not None else {}
+    def _tell_of_the_door(self) -> None:
+        """Warn of what gets no further than it."""
+        if self._transport is not None:
+            self._tell_of_strangers(self._transport)
+            self._refusals.report(self._transport)
         self._tell_of_handshakes()
+
+    def _tell_of_strangers(self, transport: Transport) -> None:
+        """Warn of clients at the wrong port: soon, and then seldom."""
+        counts = transport.strangers()
         now_s = self._settings.clock()
         for stranger in _STRANGERS:
             count = counts.get((stranger.transport, stranger.speaks), 0)
@@ -481,9 +526,12 @@ def listeners(
                 network=grpc.transport.value,
                 endpoint=grpc.endpoint,
                 max_message_bytes=grpc.max_message_bytes,
+                max_connections=grpc.max_connections,
                 max_concurrent_streams=grpc.max_streams,
                 initial_window_bytes=grpc.initial_window_size,
                 idle_timeout_s=life.max_connection_idle,
+                read_timeout_s=grpc.read_timeout,
+                write_timeout_s=grpc.write_timeout,
                 max_age_s=life.max_connection_age,
                 max_age_grace_s=life.max_connection_age_grace,
                 ping_after_s=life.time or _PING_AFTER_S,
@@ -503,6 +551,7 @@ def listeners(
                 network=http.transport.value,
                 endpoint=http.endpoint,
                 max_message_bytes=http.max_message_bytes,
+                max_connections=http.max_connections,
                 idle_timeout_s=http.idle_timeout_s,
                 read_timeout_s=http.read_timeout_s,
                 header_timeout_s=http.header_timeout_s,

@@ -68,7 +68,9 @@ class MetricsServer:
         """Return nothing: the page is about the others."""
         return ()
 
-    def _answer(self, _request: AdminRequest) -> AdminResponse:
+    def _answer(self, request: AdminRequest) -> AdminResponse:
+        if request.method not in ("GET", "HEAD"):
+            return AdminResponse(405, "text/plain; charset=utf-8", b"405 method not allowed\n")
         config = self._config
         body = page.render(
             self._all_samples(), config.target, constant=config.constant, suffixes=config.suffixes

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from collector import __version__
 from collector.errors import CollectorError, ConfigError, StartError
 from collector.lean import TYPE_CHECKING, signal, suppress
-from collector.native.runtime import Runtime
+from collector.native.runtime import Runtime, raise_descriptor_limit
 from collector.service.build import Host
 from collector.service.identity import attributes, make_instance_id
 from collector.service.lifecycle import Service
@@ -45,6 +45,7 @@ NEEDED_LATER = (
     "collector.config.resource",
     "collector.config.yaml_faults",
 )
+_ADMIN_CONNECTIONS = 64  # of operators, probes and scrapers, to each of their pages
 
 
 def run(
@@ -65,6 +66,7 @@ def run(
     Raises:
         ConfigError: from the first load.
     """
+    raise_descriptor_limit()
     document = load()
     instance_id = make_instance_id()
     try:
@@ -252,7 +254,17 @@ def _configure_logs(document: Document, instance_id: str) -> Log:
 def _make_server(runtime: Runtime, fd: int) -> HttpServer:
     from collector.native.server import Listener, Server
 
-    return Server(runtime, listeners=[Listener(fd=fd, protocol="http", is_admin=True)], receiver=None)
+    listener = Listener(
+        fd=fd,
+        protocol="http",
+        is_admin=True,
+        max_connections=_ADMIN_CONNECTIONS,
+        header_timeout_s=10.0,
+        read_timeout_s=30.0,
+        write_timeout_s=30.0,
+        idle_timeout_s=120.0,
+    )
+    return Server(runtime, listeners=[listener], receiver=None)
 
 
 def _text(error: Exception) -> str:

@@ -263,7 +263,7 @@ def _format(encoding: Encoding, level: str, event: str, fields: Mapping[str, Any
     if encoding is Encoding.JSON:
         return _to_json({"level": level, "ts": stamp, "msg": event, **fields}) + "\n"
     # A line stays a line whatever a peer or a path puts into it.
-    parts = [stamp, level, _to_json(event)[1:-1] if _has_control(event) else event]
+    parts = [stamp, level, event if _UNSHOWN.isdisjoint(map(ord, event)) else _to_json(event)[1:-1]]
     return "\t".join([*parts, _to_json(fields)] if fields else parts) + "\n"
 
 
@@ -273,13 +273,14 @@ def _format_time(time_s: float) -> str:
     return f"{date}.{int((time_s - whole_s) * 1000):03d}Z"
 
 
-def _has_control(text: str) -> bool:
-    return any(ord(character) < 32 for character in text)
-
-
 _JSON_WORDS = {None: "null", True: "true", False: "false"}
+# What a terminal or a reader of lines obeys instead of showing: all of Unicode's Cc, the Cf that turn the direction of
+# text, Zl and Zp. A client's text must neither end a line nor make one look like another.
+_UNSHOWN = frozenset(
+    (*range(0x20), *range(0x7F, 0xA0), 0x61C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A))
+)
 _JSON_ESCAPES = {
-    **{code: f"\\u{code:04x}" for code in range(32)},
+    **{code: f"\\u{code:04x}" for code in _UNSHOWN},
     **str.maketrans(
         {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
     ),

@@ -36,10 +36,17 @@ class Memory(NamedTuple):
     anonymous_bytes: int
 
 
+class _Statm:
+    """The file that tells it, open from the first look on: later there may be no descriptor left to open it with."""
+
+    fd = -1
+
+
 def read_memory() -> Memory:
     """Return the memory of this process now."""
-    with open("/proc/self/statm", "rb", buffering=0) as statm:
-        _size, resident, shared = map(int, statm.read().split()[:3])
+    if _Statm.fd < 0:
+        _Statm.fd = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
+    _size, resident, shared = map(int, os.pread(_Statm.fd, 256, 0).split()[:3])
     return Memory(resident * _PAGE, (resident - shared) * _PAGE)
 
 

@@ -12,9 +12,9 @@ from collector.ids import Signal
 from collector.lean import Protocol, record
 from collector.native.pipeline import Verdict
 from collector.native.runtime import Worker
-from collector.native.server import Cors, Rules
+from collector.native.server import Cors, Refusal, Rules
 
-__all__ = ["Acceptor", "Cors", "Listener", "Transport"]
+__all__ = ["Acceptor", "Cors", "Listener", "Refusal", "Transport"]
 
 
 @record
@@ -58,6 +58,12 @@ class Transport(Protocol):
 
     def stats(self) -> dict[str, int]:
         """Return the transport's own counters; empty where it has none."""
+
+    def refusals(self) -> dict[tuple[str, str], int]:
+        """Return what was refused at the door, by a listener's protocol and the reason; empty where none is counted."""
+
+    def take_refusal(self, protocol: str, reason: str) -> Refusal | None:
+        """Return the first refusal of its kind since the last call; None when there was none."""
 
     def strangers(self) -> dict[tuple[str, str], int]:
         """Return how many clients came to a listener's port and spoke another protocol, by both; may be empty."""

@@ -12,7 +12,7 @@ from collector.native.pipeline import Receiver
 from collector.native.runtime import Runtime
 from collector.native.server import Listener as NativeListener
 from collector.native.server import Rules, Server
-from collector.transport import Listener
+from collector.transport import Listener, Refusal
 
 
 class NativeTransport:
@@ -26,15 +26,18 @@ class NativeTransport:
         receiver: Receiver,
         runtime: Runtime,
         event_loops: int,
+        max_held_bytes: int = 0,
     ) -> None:
         self._listeners = tuple(listeners)
         self._sockets = sockets
         self._receiver = receiver
         self._runtime = runtime
         self._event_loops = event_loops
+        self._max_held_bytes = max_held_bytes
         self._server: Server | None = None
         self._last_stats: dict[str, int] = {}
         self._last_strangers: dict[tuple[str, str], int] = {}
+        self._last_refusals: dict[tuple[str, str], int] = {}
 
     def start(self) -> dict[str, str]:
         """Serve; return the bound address of each protocol."""
@@ -47,6 +50,7 @@ class NativeTransport:
                 listeners=[_native(listener, listening.fileno()) for listener, listening in opened],
                 receiver=self._receiver,
                 event_loops=self._event_loops,
+                max_held_bytes=self._max_held_bytes,
             )
         except NativeError as error:
             raise OSError(str(error)) from error
@@ -57,6 +61,7 @@ class NativeTransport:
         if self._server is not None:
             self._server.shutdown(timeout_s)
             self._last_stats, self._last_strangers = self.stats(), self.strangers()
+            self._last_refusals = self.refusals()
             self._server = None
 
     def stats(self) -> dict[str, int]:
@@ -65,6 +70,14 @@ class NativeTransport:
             return self._last_stats
         stats = self._server.stats()
         return {name: int(getattr(stats, name)) for name in _COUNTERS}
+
+    def refusals(self) -> dict[tuple[str, str], int]:
+        """Return what was refused at the door, after shutdown as it was at its end."""
+        return self._last_refusals if self._server is None else self._server.refusals()
+
+    def take_refusal(self, protocol: str, reason: str) -> Refusal | None:
+        """Return the first refusal of its kind since the last call; None when there was none, or after shutdown."""
+        return None if self._server is None else self._server.take_refusal(protocol, reason)
 
     def strangers(self) -> dict[tuple[str, str], int]:
         """Return the clients that spoke another protocol, after shutdown as they were at its end."""

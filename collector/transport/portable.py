@@ -72,6 +72,13 @@ class PortableTransport:
         """Return nothing: the servers below have no counters."""
         return {}
 
+    def refusals(self) -> dict[tuple[str, str], int]:
+        """Return nothing: the servers below count none."""
+        return {}
+
+    def take_refusal(self, protocol: str, reason: str) -> None:
+        """Return nothing."""
+
     def strangers(self) -> dict[tuple[str, str], int]:
         """Return nothing: the servers below do not tell strangers from other broken input."""
         return {}

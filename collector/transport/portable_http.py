@@ -138,12 +138,17 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self.headers.get("Transfer-Encoding") or self.headers.get("Content-Length", "0") != "0"
         )
         signal = self.server.find_signal(_AUTHORITY.sub("", self.path.partition("?")[0]))
-        encoding = self.headers.get("Content-Encoding", "")
+        encoding = self.headers.get("Content-Encoding", "").lower().replace("x-gzip", "gzip")
         content_type = self.headers.get("Content-Type", "").partition(";")[0].strip().lower()
         if not self.server.accepts(encoding):
             self._skip_body()
             kind = content_type if content_type == _PROTOBUF else _JSON
-            self._fail(kind, f"unsupported Content-Encoding: {encoding}")
+            supported = ", ".join(name for name in _ENCODINGS if name in self.server.listener.encodings)
+            said = self.headers.get("Content-Encoding", "")
+            verdict = Verdict(
+                INVALID_ARGUMENT, f"unsupported Content-Encoding: {said}; supported: {supported}"
+            )
+            self._respond_status(kind, verdict, 415, {"Accept-Encoding": supported})
         elif signal is None or not self.server.acceptor.has_signal(signal):
             self._skip_body()
             self._respond(404, "text/plain; charset=utf-8", b"404 page not found\n")
@@ -184,9 +189,11 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     def _fail(self, content_type: str, message: str) -> None:
         self._respond_status(content_type, Verdict(INVALID_ARGUMENT, message))
 
-    def _respond_status(self, content_type: str, verdict: Verdict) -> None:
-        status = http_status(verdict.code)
-        headers = {}
+    def _respond_status(
+        self, content_type: str, verdict: Verdict, status: int = 0, headers: dict[str, str] | None = None
+    ) -> None:
+        status = status or http_status(verdict.code)
+        headers = headers or {}
         if verdict.retry_delay_ms is not None and status in (429, 503):
             headers["Retry-After"] = str(verdict.retry_delay_ms // 1000)
         body = status_json(verdict) if content_type == _JSON else status_protobuf(verdict)

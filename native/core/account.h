@@ -47,5 +47,9 @@ void ss_holding_free(ss_holding *holding, ss_buffer *buffer);
 
 /* The capacity that ss_buffer_reserve would give a buffer; SIZE_MAX: there is no such size. */
 size_t ss_buffer_capacity_with(const ss_buffer *buffer, size_t extra);
+/* The lowest limit of memory; UINT64_MAX: there is none. */
+uint64_t ss_runtime_limit(const ss_runtime *runtime);
+/* How much more may be held below the limit of the process; UINT64_MAX less what is: it has none. */
+uint64_t ss_runtime_room(const ss_runtime *runtime);
 
 #endif

@@ -103,6 +103,9 @@ uint64_t ss_runtime_in_flight_bytes(const ss_runtime *runtime);
 void ss_runtime_set_rss(ss_runtime *runtime, uint64_t rss_bytes);
 /* Give memory that is free inside the process back to the system, where the allocator can. Any thread. */
 void ss_runtime_release_memory(ss_runtime *runtime);
+/* Let the process open as many files as the system lets it: the soft limit becomes the hard one. Returns the number, 0
+ * where there is no limit. */
+uint64_t ss_raise_descriptor_limit(void);
 /* Return once every worker that was inside ss_receiver_accept or ss_consumer_push at the call has left it:
  * what was unpublished before the call can be freed after it. Any thread that is not inside one. */
 void ss_runtime_synchronize(ss_runtime *runtime);
@@ -800,6 +803,7 @@ typedef struct ss_listener_config {
     uint32_t max_connections;        /* 0: no limit; more are closed at once */
     uint64_t idle_timeout_ns;        /* close connections without a request this long; 0: never */
     uint64_t read_timeout_ns;        /* a request must be complete within this; 0: no limit */
+    uint64_t write_timeout_ns;       /* answers must be taken within this; 0: no limit */
     ss_tls *tls;                     /* borrowed; NULL: plain text */
     uint64_t handshake_timeout_ns;   /* of TLS; 0: 10 s */
 
@@ -823,7 +827,6 @@ typedef struct ss_listener_config {
     bool ignores_encoding;        /* bodies are taken as they come, whatever Content-Encoding says */
     uint32_t encodings;           /* bits of ss_content_encoding that are accepted; 0: all */
     uint64_t header_timeout_ns;   /* the head of a request must be there within this; 0: no limit */
-    uint64_t write_timeout_ns;    /* an answer must be taken within this; 0: no limit */
     const char *response_headers; /* lines, each with its end, of every answer; NULL: none; copied */
     const ss_cors_config *cors;   /* NULL: no CORS; copied */
 } ss_listener_config;
@@ -834,8 +837,37 @@ typedef struct ss_server_config {
     uint32_t n_event_loops; /* threads; 0 means 1 */
     ss_accept_fn accept;    /* NULL with only admin listeners */
     bool (*has_signal)(const void *receiver, ss_signal signal);
-    void *receiver; /* first argument of both */
+    void *receiver;          /* first argument of both */
+    uint64_t max_held_bytes; /* of connections, requests that are not complete and answers that are not taken, all
+                                together; what is more is refused, and comes again. 0: no limit */
 } ss_server_config;
+
+/* Why a request, or a connection, gets no further than the door. */
+typedef enum ss_refusal {
+    SS_REFUSAL_TOO_LARGE = 0, /* the message, before or after decompression */
+    SS_REFUSAL_UNKNOWN_PATH,  /* or method of gRPC */
+    SS_REFUSAL_NO_PIPELINE,   /* takes the signal */
+    SS_REFUSAL_METHOD,        /* of HTTP */
+    SS_REFUSAL_MEDIA_TYPE,
+    SS_REFUSAL_ENCODING,  /* unknown, or not to be accepted */
+    SS_REFUSAL_MALFORMED, /* the message is not what it is said to be */
+    SS_REFUSAL_PROTOCOL,  /* HTTP is broken */
+    SS_REFUSAL_HEADERS_TOO_LARGE,
+    SS_REFUSAL_TIMEOUT, /* it did not come, or its answer was not taken, in time */
+    SS_REFUSAL_MEMORY,  /* there is none to hold it */
+    SS_N_REQUEST_REFUSALS,
+    /* Of connections. */
+    SS_REFUSAL_CONNECTIONS = SS_N_REQUEST_REFUSALS, /* there are max_connections */
+    SS_REFUSAL_DESCRIPTORS,                         /* the rest of them is kept for exporters and files */
+    SS_REFUSAL_CONNECTION_MEMORY,
+    SS_N_REFUSALS
+} ss_refusal;
+
+/* One of what was refused. */
+typedef struct ss_refusal_note {
+    char client[64]; /* address and port; "" where there is none */
+    char text[256];  /* what the client did; printable ASCII, or of a message its own words */
+} ss_refusal_note;
 
 /* What a client speaks that has come to the wrong port. */
 typedef enum ss_stranger {
@@ -851,8 +883,9 @@ typedef struct ss_server_stats {
     uint64_t requests;
     uint64_t bytes_read; /* from sockets */
     uint64_t bytes_written;
-    uint64_t protocol_errors;   /* connections ended for breaking HTTP or flooding */
-    uint64_t misdirected[2][4]; /* those among them that speak another protocol: [ss_transport][ss_stranger] */
+    uint64_t protocol_errors;           /* connections ended for breaking HTTP or flooding */
+    uint64_t misdirected[2][4];         /* those among them that speak another protocol: [ss_transport][ss_stranger] */
+    uint64_t refused[2][SS_N_REFUSALS]; /* [ss_transport][ss_refusal] */
 } ss_server_stats;
 
 /* A request to an admin listener. Valid until its reply. */
@@ -871,11 +904,14 @@ ss_server *ss_server_new(ss_runtime *runtime, const ss_server_config *config, ss
 ss_status ss_server_shutdown(ss_server *server, uint64_t timeout_ns);
 void ss_server_free(ss_server *server);
 void ss_server_read_stats(const ss_server *server, ss_server_stats *stats);
+/* Take the note of the first refusal of its kind since the last call; false: there was none. Any thread. */
+bool ss_server_take_refusal(ss_server *server, ss_transport transport, ss_refusal refusal, ss_refusal_note *note);
 /* Readable while admin requests wait; -1 without an admin listener. */
 int ss_server_request_fd(const ss_server *server);
 /* Take the next admin request: SS_OK, or SS_ERR_TIMEOUT when none waits. Never blocks. */
 ss_status ss_server_next_request(ss_server *server, ss_admin_request *request);
-/* Answer it; copies body. A connection that is gone by then is no error. Any thread. */
+/* Answer it; copies body. 405 says that GET and HEAD are allowed. A connection that is gone by then is no error. Any
+ * thread. */
 ss_status ss_server_reply(ss_server *server, uint64_t token, int http_status, const char *content_type,
                           const uint8_t *body, size_t body_length);
 

@@ -23,6 +23,11 @@ void ss_server_read_stats(const ss_server *server, ss_server_stats *stats) {
     *stats = (ss_server_stats){0};
 }
 
+bool ss_server_take_refusal(ss_server *server, ss_transport transport, ss_refusal refusal, ss_refusal_note *note) {
+    (void)server, (void)transport, (void)refusal, (void)note;
+    return false;
+}
+
 int ss_server_request_fd(const ss_server *server) {
     (void)server;
     return -1;

@@ -1,12 +1,16 @@
 #include "net/connection.h"
 
+#include "core/account.h"
+#include "net/grpc.h"
 #include "plan/runtime.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    BODY_TRUST = 4 /* a stated length is believed up to this many times what has arrived */
+    NO_ROOM_RETRY_MS = 1000,
+    UNCOUNTED_INFLATED_BYTES = 64 * 1024, /* of which there is one message a loop at most */
+    BODY_TRUST = 4                        /* a stated length is believed up to this many times what has arrived */
 };
 
 ss_status ss_scratch_init(ss_scratch *scratch, ss_service *service, uint32_t loop_index) {
@@ -71,8 +75,58 @@ void ss_scratch_trim(ss_scratch *scratch) {
     }
 }
 
+void ss_count_bytes(ss_scratch *scratch, size_t bytes) {
+    __atomic_fetch_add(&scratch->service->held_bytes, bytes, __ATOMIC_RELAXED);
+    ss_runtime_account(scratch->service->runtime, (int64_t)bytes);
+}
+
+bool ss_hold_bytes(ss_scratch *scratch, size_t bytes) {
+    const ss_service *service = scratch->service;
+    ss_count_bytes(scratch, bytes);
+    uint64_t held = __atomic_load_n(&service->held_bytes, __ATOMIC_RELAXED);
+    if ((service->max_held_bytes && held > service->max_held_bytes) || !ss_runtime_room(service->runtime)) {
+        ss_release_bytes(scratch, bytes);
+        return false;
+    }
+    return true;
+}
+
+void ss_release_bytes(ss_scratch *scratch, size_t bytes) {
+    __atomic_fetch_sub(&scratch->service->held_bytes, bytes, __ATOMIC_RELAXED);
+    ss_runtime_account(scratch->service->runtime, -(int64_t)bytes);
+}
+
+ss_status ss_inflate(ss_scratch *scratch, ss_encoding encoding, const uint8_t *bytes, size_t length, size_t limit,
+                     ss_error *error) {
+    uint64_t room = ss_runtime_room(scratch->service->runtime);
+    size_t most = room < limit ? (size_t)room : limit;
+    scratch->inflated.length = 0;
+    ss_status status = ss_decompress(scratch->codec, encoding, bytes, length, most, &scratch->inflated, error);
+    if (status == SS_OK && scratch->inflated.length > UNCOUNTED_INFLATED_BYTES) {
+        scratch->counted_inflated = scratch->inflated.length;
+        ss_runtime_account(scratch->service->runtime, (int64_t)scratch->counted_inflated);
+    }
+    return status == SS_ERR_LIMIT && most < limit ? SS_ERR_REFUSED : status;
+}
+
+void ss_inflated_done(ss_scratch *scratch) {
+    if (scratch->counted_inflated) {
+        ss_runtime_account(scratch->service->runtime, -(int64_t)scratch->counted_inflated);
+        scratch->counted_inflated = 0;
+    }
+}
+
+void ss_verdict_no_room(ss_verdict *verdict) {
+    ss_verdict_fail(verdict, SS_CODE_UNAVAILABLE, "data refused due to high memory usage");
+    verdict->has_retry_delay = true;
+    verdict->retry_delay_ms = NO_ROOM_RETRY_MS;
+}
+
 ss_status ss_body_hold(ss_scratch *scratch, ss_body *body, const uint8_t *bytes, size_t length, size_t expected) {
     ss_buffer *held = &body->held;
+    if (!ss_hold_bytes(scratch, length)) {
+        return SS_ERR_REFUSED;
+    }
     if (!held->data && scratch->n_spare_bodies) {
         *held = scratch->spare_bodies[--scratch->n_spare_bodies];
     }
@@ -83,12 +137,13 @@ ss_status ss_body_hold(ss_scratch *scratch, ss_body *body, const uint8_t *bytes,
         room = (expected < trusted ? expected : trusted) - held->length;
     }
     ss_status status = ss_buffer_reserve(held, room);
-    if (status == SS_OK) {
-        memcpy(held->data + held->length, bytes, length);
-        held->length += length;
-        ss_runtime_account(scratch->service->runtime, (int64_t)length);
+    if (status != SS_OK) {
+        ss_release_bytes(scratch, length);
+        return status;
     }
-    return status;
+    memcpy(held->data + held->length, bytes, length);
+    held->length += length;
+    return SS_OK;
 }
 
 ss_status ss_body_append(ss_scratch *scratch, ss_body *body, const uint8_t *bytes, size_t length, size_t expected) {
@@ -118,7 +173,7 @@ void ss_body_release(ss_scratch *scratch, ss_body *body) {
     if (!body->held.data) {
         return;
     }
-    ss_runtime_account(scratch->service->runtime, -(int64_t)body->held.length);
+    ss_release_bytes(scratch, body->held.length);
     if (body->held.capacity <= SS_SPARE_BODY_BYTES && scratch->n_spare_bodies < SS_SPARE_BODIES) {
         body->held.length = 0;
         scratch->spare_bodies[scratch->n_spare_bodies++] = body->held;

@@ -30,6 +30,17 @@ typedef struct ss_admin {
     uint64_t last_token;
 } ss_admin;
 
+/* The notes of what was refused; shared by the loops of a server. See net/refusal.h. */
+typedef struct ss_refusals {
+    pthread_mutex_t lock;                          /* guards notes, and each write of has_note */
+    bool has_note[SS_N_TRANSPORTS][SS_N_REFUSALS]; /* atomic */
+    ss_refusal_note notes[SS_N_TRANSPORTS][SS_N_REFUSALS];
+} ss_refusals;
+
+void ss_refusals_init(ss_refusals *refusals);
+void ss_refusals_release(ss_refusals *refusals);
+bool ss_refusals_take(ss_refusals *refusals, ss_transport transport, ss_refusal refusal, ss_refusal_note *note);
+
 /* What a server gives its connections beside the listener. */
 typedef struct ss_service {
     ss_runtime *runtime;
@@ -37,6 +48,10 @@ typedef struct ss_service {
     bool (*has_signal)(const void *receiver, ss_signal signal);
     void *receiver;
     ss_admin admin;
+    ss_refusals refusals;
+    uint64_t max_held_bytes; /* 0: no limit */
+    uint64_t held_bytes;     /* by connections; atomic */
+    int max_fd;              /* connections have lower ones; 0: no limit */
 } ss_service;
 
 typedef struct ss_listener {
@@ -65,6 +80,7 @@ typedef struct ss_scratch {
     ss_codec *codec;
     struct ss_http2_shared *http2; /* made with the first HTTP/2 connection */
     ss_buffer inflated;            /* the message at hand, decompressed */
+    size_t counted_inflated;       /* bytes of it that are counted as held */
     ss_buffer answer;              /* the answer at hand */
     ss_buffer spare_bodies[SS_SPARE_BODIES];
     size_t n_spare_bodies;
@@ -75,6 +91,20 @@ typedef struct ss_scratch {
     ss_server_stats stats; /* written by this thread, read by any; connections_open stays 0 */
     uint64_t connections_closed;
 } ss_scratch;
+
+/* Count bytes that a connection is about to hold; false: there is no room for them, and nothing is counted. */
+bool ss_hold_bytes(ss_scratch *scratch, size_t bytes);
+/* The same of bytes that are held whether there is room or not. */
+void ss_count_bytes(ss_scratch *scratch, size_t bytes);
+/* They are held no more. */
+void ss_release_bytes(ss_scratch *scratch, size_t bytes);
+/* Decompress bytes to scratch->inflated, at most limit of them, which counts as held until ss_inflated_done.
+ * SS_ERR_REFUSED: there is no room for them; all else as ss_decompress. */
+ss_status ss_inflate(ss_scratch *scratch, ss_encoding encoding, const uint8_t *bytes, size_t length, size_t limit,
+                     ss_error *error);
+void ss_inflated_done(ss_scratch *scratch);
+/* What is told to a client whose bytes cannot be held. */
+void ss_verdict_no_room(ss_verdict *verdict);
 
 ss_status ss_scratch_init(ss_scratch *scratch, ss_service *service, uint32_t loop_index);
 void ss_scratch_release(ss_scratch *scratch);
@@ -107,7 +137,8 @@ static inline const uint8_t *ss_body_bytes(const ss_body *body) {
     return body->borrowed ? body->borrowed : ss_bytes_of(&body->held);
 }
 
-/* expected: the stated length of the whole body, 0 where unknown; a hint that is believed only so far. */
+/* Of these three, SS_ERR_REFUSED: there is no room, and what was borrowed is given up.
+ * expected: the stated length of the whole body, 0 where unknown; a hint that is believed only so far. */
 ss_status ss_body_append(ss_scratch *scratch, ss_body *body, const uint8_t *bytes, size_t length, size_t expected);
 /* Copy bytes to the end of what is held. REQUIRES: nothing is borrowed. */
 ss_status ss_body_hold(ss_scratch *scratch, ss_body *body, const uint8_t *bytes, size_t length, size_t expected);
@@ -147,6 +178,7 @@ struct ss_connection {
     ss_listener *listener;
     ss_buffer output;
     size_t output_sent;
+    bool has_more;        /* input is put by until the output has been written */
     uint64_t admin_token; /* of the admin request that waits for its reply: nothing is read meanwhile; else 0 */
     bool is_paused;       /* a request that is not an admin's waits for its answer, and nothing is read meanwhile */
     uint64_t wake_ns;     /* when it wants its tick at the latest; UINT64_MAX: like the others */
@@ -162,7 +194,9 @@ struct ss_connection {
     bool has_hung_up;          /* and its protocol has been told */
     size_t output_sealed;      /* of output, from its front: is as it goes over the wire; what follows is plain */
     uint64_t handshake_by_ns;
-    uint32_t events; /* registered with epoll */
+    uint64_t stuck_ns;     /* since when output waits for the peer; 0: none does */
+    size_t counted_output; /* bytes of output that are counted as held */
+    uint32_t events;       /* registered with epoll */
     ss_connection_state state;
     uint64_t close_by_ns;
     ss_connection *previous, *next;

@@ -143,9 +143,8 @@ bool ss_grpc_check_prefix(const uint8_t prefix[SS_GRPC_PREFIX_BYTES], ss_encodin
     return true;
 }
 
-bool ss_grpc_unpack(ss_codec *codec, ss_encoding encoding, const uint8_t *body, size_t body_length,
-                    size_t max_message_bytes, ss_buffer *inflated, const uint8_t **message, size_t *message_length,
-                    ss_verdict *verdict) {
+bool ss_grpc_unpack(ss_encoding encoding, const uint8_t *body, size_t body_length, size_t max_message_bytes,
+                    const uint8_t **message, size_t *message_length, ss_verdict *verdict) {
     if (body_length == 0) {
         ss_verdict_fail(verdict, SS_CODE_INTERNAL,
                         "cardinality violation: received no request message from non-client-streaming RPC");
@@ -170,17 +169,10 @@ bool ss_grpc_unpack(ss_codec *codec, ss_encoding encoding, const uint8_t *body, 
     }
     *message = body + SS_GRPC_PREFIX_BYTES;
     *message_length = length;
-    if (body[0] == 0) {
-        return true;
-    }
-    inflated->length = 0;
-    ss_error error = {0};
-    ss_status status = ss_decompress(codec, encoding, *message, length, max_message_bytes, inflated, &error);
-    if (status == SS_OK) {
-        *message = inflated->data ? inflated->data : body; /* no bytes, but never NULL */
-        *message_length = inflated->length;
-        return true;
-    }
+    return true;
+}
+
+void ss_grpc_fail_inflation(ss_status status, const ss_error *error, size_t max_message_bytes, ss_verdict *verdict) {
     if (status == SS_ERR_LIMIT) {
         ss_verdict_fail(verdict, SS_CODE_RESOURCE_EXHAUSTED,
                         "grpc: received message after decompression larger than max (%zu vs. %zu)",
@@ -188,9 +180,9 @@ bool ss_grpc_unpack(ss_codec *codec, ss_encoding encoding, const uint8_t *body, 
     } else if (status == SS_ERR_NO_MEMORY) {
         ss_verdict_fail(verdict, SS_CODE_UNAVAILABLE, "no memory to decompress the message");
     } else {
-        ss_verdict_fail(verdict, SS_CODE_INTERNAL, "grpc: failed to decompress the received message: %s", error.reason);
+        ss_verdict_fail(verdict, SS_CODE_INTERNAL, "grpc: failed to decompress the received message: %s",
+                        error->reason);
     }
-    return false;
 }
 
 /* ------------------------------------------------------------------ answers */

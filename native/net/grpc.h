@@ -33,11 +33,11 @@ const char *ss_grpc_accept_encoding(void);
 bool ss_grpc_check_prefix(const uint8_t prefix[SS_GRPC_PREFIX_BYTES], ss_encoding encoding, size_t max_message_bytes,
                           uint32_t *length, ss_verdict *verdict);
 
-/* The one message of a complete request body, decompressed where it has to be: then it lies in inflated, which is
- * overwritten, else in body. */
-bool ss_grpc_unpack(ss_codec *codec, ss_encoding encoding, const uint8_t *body, size_t body_length,
-                    size_t max_message_bytes, ss_buffer *inflated, const uint8_t **message, size_t *message_length,
-                    ss_verdict *verdict);
+/* The one message of a complete request body, as it came; body[0] says whether it is compressed. */
+bool ss_grpc_unpack(ss_encoding encoding, const uint8_t *body, size_t body_length, size_t max_message_bytes,
+                    const uint8_t **message, size_t *message_length, ss_verdict *verdict);
+/* What is told of a message that could not be decompressed. */
+void ss_grpc_fail_inflation(ss_status status, const ss_error *error, size_t max_message_bytes, ss_verdict *verdict);
 
 /* grpc-message: percent-encoded, NUL-terminated. Returns the length. */
 size_t ss_grpc_encode_message(const char *message, char out[SS_GRPC_MESSAGE_TEXT_BYTES]);

@@ -3,9 +3,9 @@
  * body within its limit and writes the answers, in the order of the requests.
  * Sources: RFC 9110, RFC 9112, OTLP specification "OTLP/HTTP".
  */
-#include "net/connection.h"
 #include "net/cors.h"
 #include "net/grpc.h"
+#include "net/refusal.h"
 
 #include <llhttp.h>
 #include <stdio.h>
@@ -18,6 +18,7 @@ enum {
     VALUE_BYTES = 128,                 /* of a header of ours; what is longer is cut, and not known */
     LIST_BYTES = 1024,                 /* the same of a list of header names */
     URL_BYTES = 512,
+    OUTPUT_BYTES = 16 * 1024, /* while more than this waits to be sent, what a peer has sent behind it waits too */
     DRAIN_BYTES = 256 * 1024, /* a refused body up to this size is read, so that the connection can be used again */
     DRAIN_PATIENCE_NS = 200000000
 };
@@ -26,6 +27,7 @@ typedef enum header {
     HEADER_CONTENT_TYPE = 0,
     HEADER_CONTENT_ENCODING,
     HEADER_EXPECT,
+    HEADER_HOST,
     N_HEADERS,
     /* Those below are looked at only where CORS is configured. */
     HEADER_ORIGIN = N_HEADERS,
@@ -38,11 +40,15 @@ typedef enum header {
 /* Value of a header of the request at hand. */
 typedef struct text {
     uint16_t length; /* of what is kept */
-    bool is_set;     /* the first of several counts */
+    bool is_set;     /* the first of several counts; of Host there is one */
     bool is_cut;
     uint16_t capacity;
     char *bytes;
 } text;
+
+/* What lies between a header's name and its value, and between the pieces of a value: the end of a line, and behind it
+ * a blank, is a value that goes on on another line, which RFC 9112 forbids. */
+typedef enum fold { FOLD_NONE = 0, FOLD_LINE_END, FOLD_FOUND } fold;
 
 /* What a connection needs for CORS. */
 typedef struct cors_texts {
@@ -53,12 +59,12 @@ typedef struct cors_texts {
 typedef struct http1 {
     ss_connection base;
     llhttp_t parser;
-    uint64_t started_ns;  /* when the request at hand began; without one, since when it is waited for */
-    uint64_t answered_ns; /* when the answer that is being written was made; 0: none is */
-    bool has_begun;       /* a request is at hand */
-    bool has_headers;     /* and its headers are complete */
-    bool was_used;        /* there was a request before */
-    bool is_closing;      /* the last answer is written */
+    uint64_t started_ns; /* when the request at hand began; without one, since when it is waited for */
+    bool has_begun;      /* a request is at hand */
+    bool has_version;    /* and its first line is complete */
+    bool has_headers;    /* and its headers are, too */
+    bool was_used;       /* there was a request before */
+    bool is_closing;     /* the last answer is written */
     bool is_draining;
     uint64_t drain_by_ns; /* draining: an idle connection is closed then */
 
@@ -76,14 +82,41 @@ typedef struct http1 {
     ss_payload payload;
     ss_encoding encoding;
     const char *kept_name; /* of the header being read, where it is kept with the request; NULL: it is not */
+    const char *gap; /* in the input, where the target, a header's name or the last piece of its value ended; or NULL */
+    fold fold;       /* what the gap has shown so far */
     ss_buffer kept_value;
     ss_buffer metadata;
     size_t expected; /* Content-Length, 0 where unknown */
-    int refusal;     /* HTTP status decided already, sent when the body has been read; 0: none. 204: a preflight */
+    bool is_preflight;
+    bool is_refused; /* decided already, told when the body has been read */
+    ss_refusal refusal;
     ss_body body;
-    ss_reply *reply;   /* that the request waits for; NULL: it does not */
-    ss_buffer backlog; /* came while a request waited for its answer */
+    ss_reply *reply;     /* that the request waits for; NULL: it does not */
+    ss_buffer backlog;   /* came while a request waited for its answer, or its answer for the peer */
+    size_t backlog_read; /* of it */
 } http1;
+
+/* ------------------------------------------------------------------ encodings */
+
+static const struct {
+    const char *name;
+    ss_encoding encoding;
+} encodings[SS_N_CONTENT_ENCODINGS] = {
+    [SS_CONTENT_NONE] = {"", SS_ENCODING_IDENTITY},
+    [SS_CONTENT_IDENTITY] = {"identity", SS_ENCODING_IDENTITY},
+    [SS_CONTENT_GZIP] = {"gzip", SS_ENCODING_GZIP},
+    [SS_CONTENT_ZSTD] = {"zstd", SS_ENCODING_ZSTD},
+    [SS_CONTENT_ZLIB] = {"zlib", SS_ENCODING_ZLIB},
+    [SS_CONTENT_DEFLATE] = {"deflate", SS_ENCODING_ZLIB},
+    [SS_CONTENT_SNAPPY] = {"snappy", SS_ENCODING_SNAPPY},
+    [SS_CONTENT_SNAPPY_FRAMED] = {"x-snappy-framed", SS_ENCODING_SNAPPY_FRAMED},
+    [SS_CONTENT_LZ4] = {"lz4", SS_ENCODING_LZ4},
+};
+
+static bool takes_encoding(const http1 *connection, size_t name) {
+    uint32_t taken = connection->base.listener->config.encodings;
+    return (!taken || taken >> name & 1) && ss_encoding_is_available(encodings[name].encoding);
+}
 
 /* ------------------------------------------------------------------ answers */
 
@@ -120,20 +153,29 @@ static ss_header_text value_of(http1 *connection, header name) {
     return (ss_header_text){value->bytes, is_known ? value->length : 0};
 }
 
+static void drop_metadata(http1 *connection) {
+    if (connection->metadata.length) {
+        ss_release_bytes(connection->base.scratch, connection->metadata.length);
+    }
+    ss_buffer_free(&connection->metadata);
+}
+
 static void forget_request(http1 *connection) {
     ss_body_release(connection->base.scratch, &connection->body);
     connection->header_bytes = connection->url_length = connection->name_length = connection->expected = 0;
     connection->header = HEADER_OTHER;
     connection->kept_name = NULL;
     ss_buffer_free(&connection->kept_value);
-    ss_buffer_free(&connection->metadata);
+    drop_metadata(connection);
     for (header name = 0; name < (connection->cors ? N_HEADERS_WITH_CORS : N_HEADERS); name++) {
         text *value = text_of(connection, name);
         value->length = 0;
         value->is_set = value->is_cut = false;
     }
-    connection->refusal = 0;
-    connection->has_begun = connection->has_headers = false;
+    connection->is_preflight = connection->is_refused = false;
+    connection->gap = NULL;
+    connection->fold = FOLD_NONE;
+    connection->has_begun = connection->has_version = connection->has_headers = false;
     connection->was_used = true;
     connection->started_ns = connection->base.scratch->now_ns;
 }
@@ -147,7 +189,7 @@ static ss_status append_configured(http1 *connection, ss_buffer *output) {
         return status;
     }
     ss_header_text origin = value_of(connection, HEADER_ORIGIN);
-    if (connection->refusal == 204) {
+    if (connection->is_preflight) {
         return ss_cors_append_preflight(listener->cors, origin, value_of(connection, HEADER_REQUEST_METHOD),
                                         value_of(connection, HEADER_REQUEST_HEADERS), output);
     }
@@ -190,27 +232,25 @@ static bool respond(http1 *connection, int status, const char *content_type, con
     if (!keeps_alive || written != SS_OK) { /* no answer is better than half of one */
         connection->is_closing = true;
     }
-    connection->answered_ns = connection->base.scratch->now_ns;
     forget_request(connection);
     return written == SS_OK;
 }
 
+static bool respond_text_with(http1 *connection, int status, const char *extra, const char *message) {
+    return respond(connection, status, "text/plain; charset=utf-8", extra, (const uint8_t *)message, strlen(message));
+}
+
 static bool respond_text(http1 *connection, int status, const char *message) {
-    return respond(connection, status, "text/plain; charset=utf-8", "", (const uint8_t *)message, strlen(message));
+    return respond_text_with(connection, status, "", message);
 }
 
 static const char *content_type_of(ss_payload payload) {
     return payload == SS_PAYLOAD_JSON ? "application/json" : "application/x-protobuf";
 }
 
-static bool respond_verdict(http1 *connection, const ss_verdict *verdict) {
+static bool respond_status(http1 *connection, int status, const char *extra, const ss_verdict *verdict) {
     ss_buffer *answer = &connection->base.scratch->answer;
     answer->length = 0;
-    char retry_after[40] = "";
-    int status = ss_http_status_of(verdict->code);
-    if ((status == 429 || status == 503) && verdict->has_retry_delay) {
-        snprintf(retry_after, sizeof retry_after, "Retry-After: %u\r\n", verdict->retry_delay_ms / 1000);
-    }
     ss_status written = verdict->code == SS_CODE_OK
                             ? ss_export_response_append(verdict, connection->signal, connection->payload, answer)
                             : ss_rpc_status_append(verdict, connection->payload, answer);
@@ -218,29 +258,107 @@ static bool respond_verdict(http1 *connection, const ss_verdict *verdict) {
         connection->is_closing = true;
         return false;
     }
-    return respond(connection, status, content_type_of(connection->payload), retry_after, answer->data, answer->length);
+    return respond(connection, status, content_type_of(connection->payload), extra, answer->data, answer->length);
 }
 
-static bool respond_invalid(http1 *connection, const char *format, const char *detail) {
+static bool respond_verdict(http1 *connection, const ss_verdict *verdict) {
+    char retry_after[40] = "";
+    int status = ss_http_status_of(verdict->code);
+    if ((status == 429 || status == 503) && verdict->has_retry_delay) {
+        snprintf(retry_after, sizeof retry_after, "Retry-After: %u\r\n", verdict->retry_delay_ms / 1000);
+    }
+    return respond_status(connection, status, retry_after, verdict);
+}
+
+/* The message is not what it is said to be. */
+static bool respond_malformed(http1 *connection, const char *reason) {
     ss_verdict verdict;
-    ss_verdict_fail(&verdict, SS_CODE_INVALID_ARGUMENT, format, detail);
+    ss_refuse_request(&connection->base, SS_REFUSAL_MALFORMED, "%s", reason);
+    ss_verdict_fail(&verdict, SS_CODE_INVALID_ARGUMENT, "%s", reason);
     return respond_verdict(connection, &verdict);
 }
 
-static bool respond_refusal(http1 *connection) {
-    char encoding[2 * VALUE_BYTES];
+/* The bytes of the request cannot be held: the rest of it is not read, and it comes again. */
+static bool respond_no_room(http1 *connection) {
+    ss_verdict verdict;
+    ss_refuse_request(&connection->base, SS_REFUSAL_MEMORY, "a body of more than %zu bytes",
+                      ss_body_length(&connection->body));
+    ss_verdict_no_room(&verdict);
+    connection->is_closing = true;
+    return respond_verdict(connection, &verdict);
+}
+
+/* HTTP is broken: nothing behind it can be understood. */
+static bool respond_broken(http1 *connection, int status, const char *message, const char *reason) {
+    ss_count(&connection->base.scratch->stats.protocol_errors, 1);
+    ss_refuse_request(&connection->base, SS_REFUSAL_PROTOCOL, "HTTP that cannot be read: %s", reason);
+    connection->is_closing = true;
+    return respond_text(connection, status, message);
+}
+
+static const char *text_in_quotes(const char *bytes, size_t length, char *quoted, size_t size) {
+    ss_quote((const uint8_t *)bytes, length, quoted, size);
+    return quoted;
+}
+
+/* The encodings that the listener takes, as a list. */
+static void write_encodings(const http1 *connection, char *out, size_t size) {
+    size_t used = 0;
+    out[0] = 0;
+    for (size_t i = SS_CONTENT_GZIP; i < SS_N_CONTENT_ENCODINGS; i++) {
+        if (takes_encoding(connection, i) && used < size) {
+            used += (size_t)snprintf(out + used, size - used, "%s%s", used ? ", " : "", encodings[i].name);
+        }
+    }
+}
+
+static bool respond_encoding(http1 *connection) {
+    char list[128], extra[192], quoted[2 * VALUE_BYTES];
     ss_header_text value = value_of(connection, HEADER_CONTENT_ENCODING);
-    switch (connection->refusal) {
-    case 204: return respond(connection, 204, NULL, "", NULL, 0);
-    case 404: return respond_text(connection, 404, "404 page not found\n");
-    case 405: return respond_text(connection, 405, "405 method not allowed, supported: [POST]");
-    case 415:
+    ss_verdict verdict;
+    write_encodings(connection, list, sizeof list);
+    ss_verdict_fail(&verdict, SS_CODE_INVALID_ARGUMENT, "unsupported Content-Encoding: %.*s; supported: %s",
+                    (int)value.length, value.bytes, list);
+    ss_refuse_request(&connection->base, SS_REFUSAL_ENCODING, "Content-Encoding %s",
+                      text_in_quotes(value.bytes, value.length, quoted, sizeof quoted));
+    snprintf(extra, sizeof extra, "Accept-Encoding: %s\r\n", list);
+    return respond_status(connection, 415, extra, &verdict);
+}
+
+static size_t path_length(const http1 *connection) {
+    size_t kept = connection->url_length < URL_BYTES ? connection->url_length : URL_BYTES;
+    const char *query = memchr(connection->url, '?', kept);
+    return query ? (size_t)(query - connection->url) : connection->url_length;
+}
+
+static bool respond_refusal(http1 *connection) {
+    char quoted[200];
+    ss_connection *base = &connection->base;
+    const char *method = llhttp_method_name((llhttp_method_t)connection->parser.method);
+    size_t kept = path_length(connection) < URL_BYTES ? path_length(connection) : URL_BYTES;
+    ss_header_text type = value_of(connection, HEADER_CONTENT_TYPE);
+    switch ((int)connection->refusal) {
+    case SS_REFUSAL_UNKNOWN_PATH:
+    case SS_REFUSAL_NO_PIPELINE:
+        ss_refuse_request(base, connection->refusal, "%s %s", method,
+                          text_in_quotes(connection->url, kept, quoted, sizeof quoted));
+        return respond_text(connection, 404, "404 page not found\n");
+    case SS_REFUSAL_METHOD:
+        ss_refuse_request(base, connection->refusal, "%s %s", method,
+                          text_in_quotes(connection->url, kept, quoted, sizeof quoted));
+        return respond_text_with(connection, 405, "Allow: POST\r\n", "405 method not allowed, supported: [POST]");
+    case SS_REFUSAL_MEDIA_TYPE:
+        ss_refuse_request(base, connection->refusal, "Content-Type %s",
+                          text_in_quotes(type.bytes, type.length, quoted, sizeof quoted));
         return respond_text(connection, 415,
                             "415 unsupported media type, supported: [application/json, application/x-protobuf]");
-    default:
-        snprintf(encoding, sizeof encoding, "%.*s", (int)value.length, value.bytes);
-        return respond_invalid(connection, "unsupported Content-Encoding: %s", encoding);
+    default: return respond_encoding(connection);
     }
+}
+
+/* What needs no body. */
+static bool respond_early(http1 *connection) {
+    return connection->is_preflight ? respond(connection, 204, NULL, "", NULL, 0) : respond_refusal(connection);
 }
 
 /* ------------------------------------------------------------------ requests */
@@ -264,15 +382,8 @@ static void strip_authority(http1 *connection) {
     }
 }
 
-static size_t path_length(const http1 *connection) {
-    size_t kept = connection->url_length < URL_BYTES ? connection->url_length : URL_BYTES;
-    const char *query = memchr(connection->url, '?', kept);
-    return query ? (size_t)(query - connection->url) : connection->url_length;
-}
-
 /* The path that is the request's, or the longest one above it that takes all below. */
 static bool find_signal(http1 *connection) {
-    const ss_service *service = connection->base.scratch->service;
     size_t length = path_length(connection), best = 0;
     for (int i = 0; i < SS_N_SIGNALS && length <= URL_BYTES; i++) {
         const char *path = connection->base.listener->config.paths[i];
@@ -283,7 +394,7 @@ static bool find_signal(http1 *connection) {
             best = known;
         }
     }
-    return best && service->has_signal(service->receiver, connection->signal);
+    return best;
 }
 
 /* The media type without its parameters, in any case. */
@@ -306,30 +417,21 @@ static bool find_payload(http1 *connection) {
 }
 
 static bool find_encoding(http1 *connection) {
-    static const struct {
-        const char *name;
-        ss_encoding encoding;
-    } known[SS_N_CONTENT_ENCODINGS] = {
-        [SS_CONTENT_NONE] = {"", SS_ENCODING_IDENTITY},
-        [SS_CONTENT_IDENTITY] = {"identity", SS_ENCODING_IDENTITY},
-        [SS_CONTENT_GZIP] = {"gzip", SS_ENCODING_GZIP},
-        [SS_CONTENT_ZSTD] = {"zstd", SS_ENCODING_ZSTD},
-        [SS_CONTENT_ZLIB] = {"zlib", SS_ENCODING_ZLIB},
-        [SS_CONTENT_DEFLATE] = {"deflate", SS_ENCODING_ZLIB},
-        [SS_CONTENT_SNAPPY] = {"snappy", SS_ENCODING_SNAPPY},
-        [SS_CONTENT_SNAPPY_FRAMED] = {"x-snappy-framed", SS_ENCODING_SNAPPY_FRAMED},
-        [SS_CONTENT_LZ4] = {"lz4", SS_ENCODING_LZ4},
-    };
-    const ss_listener_config *config = &connection->base.listener->config;
+    static const char also_gzip[] = "x-gzip"; /* RFC 9110, section 8.4.1.3 */
     const text *value = text_of(connection, HEADER_CONTENT_ENCODING);
     connection->encoding = SS_ENCODING_IDENTITY;
-    if (config->ignores_encoding) {
+    if (connection->base.listener->config.ignores_encoding) {
         return true;
     }
+    if (value->length == sizeof also_gzip - 1 && strncasecmp(value->bytes, also_gzip, value->length) == 0) {
+        connection->encoding = SS_ENCODING_GZIP;
+        return takes_encoding(connection, SS_CONTENT_GZIP);
+    }
     for (size_t i = 0; i < SS_N_CONTENT_ENCODINGS && !value->is_cut; i++) {
-        if (value->length == strlen(known[i].name) && memcmp(value->bytes, known[i].name, value->length) == 0) {
-            connection->encoding = known[i].encoding;
-            return (!config->encodings || config->encodings >> i & 1) && ss_encoding_is_available(connection->encoding);
+        const char *name = encodings[i].name;
+        if (value->length == strlen(name) && strncasecmp(value->bytes, name, value->length) == 0) {
+            connection->encoding = encodings[i].encoding;
+            return takes_encoding(connection, i);
         }
     }
     return false;
@@ -340,35 +442,62 @@ static bool is_preflight(http1 *connection) {
            value_of(connection, HEADER_REQUEST_METHOD).length > 0;
 }
 
-static int judge(http1 *connection) {
-    if (is_preflight(connection)) {
-        return 204;
-    }
+/* False: refusal says why. */
+static bool may_pass(http1 *connection, ss_refusal *refusal) {
+    const ss_service *service = connection->base.scratch->service;
     bool has_payload = find_payload(connection);
     if (!find_encoding(connection)) {
-        return 400;
+        *refusal = SS_REFUSAL_ENCODING;
+    } else if (!find_signal(connection)) {
+        *refusal = SS_REFUSAL_UNKNOWN_PATH;
+    } else if (!service->has_signal(service->receiver, connection->signal)) {
+        *refusal = SS_REFUSAL_NO_PIPELINE;
+    } else if (connection->parser.method != HTTP_POST) {
+        *refusal = SS_REFUSAL_METHOD;
+    } else if (!has_payload) {
+        *refusal = SS_REFUSAL_MEDIA_TYPE;
+    } else {
+        return true;
     }
-    if (!find_signal(connection)) {
-        return 404;
-    }
-    if (connection->parser.method != HTTP_POST) {
-        return 405;
-    }
-    return has_payload ? 0 : 415;
+    return false;
 }
 
 static bool respond_too_large(http1 *connection) {
-    connection->is_closing = true; /* the rest of the body is not read */
+    static const char message[] = "http: request body too large"; /* the Collector's, with its 400 */
+    ss_verdict verdict;
+    ss_refuse_request(&connection->base, SS_REFUSAL_TOO_LARGE, "a body of more than %zu bytes",
+                      connection->base.listener->config.max_message_bytes);
     if (connection->base.listener->config.is_admin) {
-        return respond_text(connection, 400, "http: request body too large");
+        return respond_text(connection, 400, message);
     }
-    return respond_invalid(connection, "%s", "http: request body too large");
+    ss_verdict_fail(&verdict, SS_CODE_INVALID_ARGUMENT, message);
+    return respond_verdict(connection, &verdict);
+}
+
+/* Decompress the body; false: it has been refused. */
+static bool unpack(http1 *connection, ss_request *request) {
+    ss_scratch *scratch = connection->base.scratch;
+    ss_error error = {0};
+    ss_verdict verdict;
+    switch ((int)ss_inflate(scratch, connection->encoding, request->bytes, request->length,
+                            connection->base.listener->config.max_message_bytes, &error)) {
+    case SS_OK:
+        request->bytes = ss_bytes_of(&scratch->inflated);
+        request->length = scratch->inflated.length;
+        return true;
+    case SS_ERR_LIMIT: respond_too_large(connection); return false;
+    case SS_ERR_REFUSED: respond_no_room(connection); return false;
+    case SS_ERR_NO_MEMORY:
+        ss_verdict_fail(&verdict, SS_CODE_UNAVAILABLE, "no memory to decompress the body");
+        respond_verdict(connection, &verdict);
+        return false;
+    default: respond_malformed(connection, error.reason); return false;
+    }
 }
 
 static bool take_request(http1 *connection) {
     ss_scratch *scratch = connection->base.scratch;
     const ss_service *service = scratch->service;
-    const size_t limit = connection->base.listener->config.max_message_bytes;
     ss_request request = {.signal = connection->signal,
                           .transport = SS_TRANSPORT_HTTP,
                           .payload = connection->payload,
@@ -378,32 +507,20 @@ static bool take_request(http1 *connection) {
                           .route = ss_connection_route(&connection->base, UINT64_MAX),
                           .metadata = connection->metadata.data,
                           .metadata_length = connection->metadata.length};
-    if (connection->encoding != SS_ENCODING_IDENTITY) {
-        ss_error error = {0};
-        scratch->inflated.length = 0;
-        ss_status status = ss_decompress(scratch->codec, connection->encoding, request.bytes, request.length, limit,
-                                         &scratch->inflated, &error);
-        if (status == SS_ERR_LIMIT) {
-            return respond_invalid(connection, "%s", "http: request body too large");
-        }
-        if (status == SS_ERR_NO_MEMORY) {
-            ss_verdict verdict;
-            ss_verdict_fail(&verdict, SS_CODE_UNAVAILABLE, "no memory to decompress the body");
-            return respond_verdict(connection, &verdict);
-        }
-        if (status != SS_OK) {
-            return respond_invalid(connection, "%s", error.reason);
-        }
-        request.bytes = ss_bytes_of(&scratch->inflated);
-        request.length = scratch->inflated.length;
+    if (connection->encoding != SS_ENCODING_IDENTITY && !unpack(connection, &request)) {
+        return false;
     }
     ss_verdict verdict = {0};
     service->accept(service->receiver, scratch->worker, &request, &verdict);
+    ss_inflated_done(scratch);
     if (verdict.is_pending) {
         connection->base.is_paused = true;
         ss_connection_await(&connection->base, NULL, &connection->reply);
         ss_body_release(scratch, &connection->body);
         return true;
+    }
+    if (verdict.code == SS_CODE_INVALID_ARGUMENT) {
+        ss_refuse_request(&connection->base, SS_REFUSAL_MALFORMED, "%s", verdict.message);
     }
     return respond_verdict(connection, &verdict);
 }
@@ -447,6 +564,8 @@ static int stop(http1 *connection) {
 static int count_header_bytes(http1 *connection, size_t length) {
     connection->header_bytes += length;
     if (connection->header_bytes > SS_MAX_HEADER_BYTES) {
+        ss_refuse_request(&connection->base, SS_REFUSAL_HEADERS_TOO_LARGE, "headers of more than %d bytes",
+                          SS_MAX_HEADER_BYTES);
         connection->is_closing = true;
         respond_text(connection, 431, "request headers are too large");
         return HPE_USER;
@@ -468,11 +587,60 @@ static int on_url(llhttp_t *parser, const char *at, size_t length) {
         memcpy(connection->url + connection->url_length, at, length < room ? length : room);
     }
     connection->url_length += length;
+    connection->gap = at + length;
     return count_header_bytes(connection, length);
+}
+
+static const char lacks_version[] = "a request line without a version";
+static const char folded[] = "a header that goes on on another line";
+
+/* HTTP is broken in a way that the parser lets pass. */
+static int refuse_syntax(http1 *connection, const char *reason) {
+    respond_broken(connection, 400, "400 Bad Request", reason);
+    return HPE_USER;
+}
+
+static int on_version_complete(llhttp_t *parser) {
+    http1 *connection = of(parser);
+    connection->has_version = true;
+    connection->gap = NULL;
+    if (parser->http_major != 1) {
+        respond_broken(connection, 505, "505 HTTP Version Not Supported: unsupported protocol version",
+                       "it is of another version");
+        return HPE_USER;
+    }
+    return 0;
+}
+
+static bool is_blank(char c) {
+    return c == ' ' || c == '\t';
+}
+
+/* Look at what lies between the pieces of a header, up to at. */
+static void cross_gap(http1 *connection, const char *at) {
+    for (const char *c = connection->gap; c < at; c++) {
+        if (*c == '\n' && connection->fold == FOLD_NONE) {
+            connection->fold = FOLD_LINE_END;
+        } else if (connection->fold == FOLD_LINE_END && is_blank(*c)) {
+            connection->fold = FOLD_FOUND;
+        }
+    }
+    connection->gap = at;
 }
 
 static int on_header_field(llhttp_t *parser, const char *at, size_t length) {
     http1 *connection = of(parser);
+    if (!connection->has_version) {
+        return refuse_syntax(connection, lacks_version);
+    }
+    if (connection->gap) {
+        cross_gap(connection, at);
+    }
+    if (connection->fold == FOLD_FOUND) { /* of blanks alone */
+        return refuse_syntax(connection, folded);
+    }
+    connection->gap = at + length;
+    connection->fold = FOLD_NONE;
     for (size_t i = 0; i < length && connection->name_length + i < NAME_BYTES; i++) {
         connection->name[connection->name_length + i] = at[i];
     }
@@ -486,10 +654,14 @@ static int on_header_field_complete(llhttp_t *parser) {
         [HEADER_CONTENT_TYPE] = "content-type",
         [HEADER_CONTENT_ENCODING] = "content-encoding",
         [HEADER_EXPECT] = "expect",
+        [HEADER_HOST] = "host",
         [HEADER_ORIGIN] = "origin",
         [HEADER_REQUEST_METHOD] = "access-control-request-method",
         [HEADER_REQUEST_HEADERS] = "access-control-request-headers",
     };
+    if (connection->name_length == 0) {
+        return refuse_syntax(connection, "a header without a name");
+    }
     connection->header = HEADER_OTHER;
     for (header name = 0; name < (connection->cors ? N_HEADERS_WITH_CORS : N_HEADERS); name++) {
         if (connection->name_length == strlen(known[name]) &&
@@ -503,11 +675,20 @@ static int on_header_field_complete(llhttp_t *parser) {
             ? NULL
             : ss_names_find(&connection->base.listener->metadata_names, connection->name, connection->name_length);
     connection->name_length = 0;
+    if (connection->header == HEADER_HOST && connection->texts[HEADER_HOST].is_set && !connection->has_headers) {
+        return refuse_syntax(connection, "more than one Host");
+    }
     return 0;
 }
 
 static int on_header_value(llhttp_t *parser, const char *at, size_t length) {
     http1 *connection = of(parser);
+    cross_gap(connection, at);
+    /* An empty value is found where the next line begins. */
+    if (connection->fold == FOLD_FOUND || (connection->fold == FOLD_LINE_END && length > 0)) {
+        return refuse_syntax(connection, folded);
+    }
+    connection->gap = at + length;
     text *value = text_of(connection, connection->header);
     if (value && !value->is_set) {
         size_t room = (size_t)(value->capacity - value->length);
@@ -522,16 +703,15 @@ static int on_header_value(llhttp_t *parser, const char *at, size_t length) {
     return count_header_bytes(connection, length);
 }
 
-static bool is_blank(char c) {
-    return c == ' ' || c == '\t';
-}
-
 static int keep_value(http1 *connection) {
     ss_buffer *value = &connection->kept_value;
     while (value->length && is_blank((char)value->data[value->length - 1])) {
         value->length--;
     }
+    size_t before = connection->metadata.length;
     ss_status status = ss_metadata_append(&connection->metadata, connection->kept_name, value->data, value->length);
+    /* At most SS_MAX_HEADER_BYTES, which no refusal would make fewer. */
+    ss_count_bytes(connection->base.scratch, connection->metadata.length - before);
     value->length = 0;
     connection->kept_name = NULL;
     return status == SS_OK ? 0 : stop(connection);
@@ -556,27 +736,32 @@ static int on_headers_complete(llhttp_t *parser) {
     ss_header_text expect = value_of(connection, HEADER_EXPECT);
     bool expects = expect.length == 12 && strncasecmp(expect.bytes, "100-continue", 12) == 0;
     uint64_t stated = is_chunked ? 0 : (parser->flags & F_CONTENT_LENGTH ? parser->content_length : 0);
-    if (parser->http_major != 1) {
-        connection->is_closing = true;
-        respond_text(connection, 505, "505 HTTP Version Not Supported: unsupported protocol version");
-        return HPE_USER;
+    connection->gap = NULL;
+    if (!connection->has_version) {
+        return refuse_syntax(connection, lacks_version);
+    }
+    if (!connection->texts[HEADER_HOST].is_set && parser->http_minor > 0) {
+        return refuse_syntax(connection, "no Host");
     }
     connection->has_headers = true;
     strip_authority(connection);
-    connection->refusal = config->is_admin ? 0 : judge(connection);
-    if (connection->refusal && (is_chunked || stated > DRAIN_BYTES || (expects && stated))) {
+    connection->is_preflight = !config->is_admin && is_preflight(connection);
+    connection->is_refused =
+        !config->is_admin && !connection->is_preflight && !may_pass(connection, &connection->refusal);
+    bool is_answered = connection->is_preflight || connection->is_refused;
+    if (is_answered && (is_chunked || stated > DRAIN_BYTES || (expects && stated))) {
         connection->is_closing = true; /* cheaper than reading it */
-        respond_refusal(connection);
+        respond_early(connection);
         return HPE_USER;
     }
-    if (!connection->refusal && stated > config->max_message_bytes) {
+    if (!is_answered && stated > config->max_message_bytes) {
+        connection->is_closing = true;
         respond_too_large(connection);
         return HPE_USER;
     }
     connection->expected = (size_t)stated;
     if (expects && (stated || is_chunked)) {
         static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
-        connection->answered_ns = connection->base.scratch->now_ns;
         if (ss_buffer_append(&connection->base.output, (const uint8_t *)go_on, sizeof go_on - 1) != SS_OK) {
             return stop(connection);
         }
@@ -587,14 +772,18 @@ static int on_headers_complete(llhttp_t *parser) {
 static int on_body(llhttp_t *parser, const char *at, size_t length) {
     http1 *connection = of(parser);
     ss_scratch *scratch = connection->base.scratch;
-    if (connection->refusal) {
+    if (connection->is_preflight || connection->is_refused) {
         return 0;
     }
     if (length > connection->base.listener->config.max_message_bytes - ss_body_length(&connection->body)) {
+        connection->is_closing = true; /* the rest of the body is not read */
         respond_too_large(connection);
         return HPE_USER;
     }
     ss_status status = ss_body_append(scratch, &connection->body, (const uint8_t *)at, length, connection->expected);
+    if (status == SS_ERR_REFUSED) {
+        respond_no_room(connection);
+    }
     return status == SS_OK ? 0 : stop(connection);
 }
 
@@ -604,17 +793,19 @@ static int on_message_complete(llhttp_t *parser) {
     if (connection->base.listener->config.is_admin) {
         ss_body_release(connection->base.scratch, &connection->body);
         queue_admin_request(connection);
-    } else if (connection->refusal) {
-        respond_refusal(connection);
+    } else if (connection->is_preflight || connection->is_refused) {
+        respond_early(connection);
     } else {
         take_request(connection);
     }
-    return connection->is_closing || waits(connection) ? HPE_PAUSED : 0;
+    bool is_full = connection->base.output.length > OUTPUT_BYTES;
+    return connection->is_closing || waits(connection) || is_full ? HPE_PAUSED : 0;
 }
 
 static const llhttp_settings_t settings = {
     .on_message_begin = on_message_begin,
     .on_url = on_url,
+    .on_version_complete = on_version_complete,
     .on_header_field = on_header_field,
     .on_header_field_complete = on_header_field_complete,
     .on_header_value = on_header_value,
@@ -626,11 +817,14 @@ static const llhttp_settings_t settings = {
 
 /* ------------------------------------------------------------------ the protocol */
 
-/* True while the connection goes on. What comes behind a waiting request is put by. */
-static bool parse(http1 *connection, const uint8_t *bytes, size_t length) {
+/* Read on, up to a request that waits for its answer, or whose answer waits for the peer: *used says how far. True
+ * while the connection goes on. */
+static bool parse(http1 *connection, const uint8_t *bytes, size_t length, size_t *used) {
     llhttp_t *parser = &connection->parser;
     const char *pos = (const char *)bytes;
     const char *end = pos + length;
+    *used = length;
+    connection->gap = connection->gap ? pos : NULL;
     while (pos < end) {
         llhttp_errno_t result = llhttp_execute(parser, pos, (size_t)(end - pos));
         if (connection->is_closing && !waits(connection)) {
@@ -640,18 +834,28 @@ static bool parse(http1 *connection, const uint8_t *bytes, size_t length) {
             break;
         }
         pos = llhttp_get_error_pos(parser);
-        if (result == HPE_PAUSED) { /* a request waits */
-            return ss_buffer_append(&connection->backlog, (const uint8_t *)pos, (size_t)(end - pos)) == SS_OK;
+        if (result == HPE_PAUSED) {
+            *used = (size_t)(pos - (const char *)bytes);
+            return true;
         }
         if (result != HPE_PAUSED_UPGRADE) {
-            ss_count(&connection->base.scratch->stats.protocol_errors, 1);
-            connection->is_closing = true;
-            respond_text(connection, 400, "400 Bad Request");
+            respond_broken(connection, 400, "400 Bad Request", llhttp_get_error_reason(parser));
             return false;
         }
         llhttp_resume_after_upgrade(parser); /* an upgrade that we do not take up: HTTP goes on */
     }
-    return ss_body_settle(connection->base.scratch, &connection->body, connection->expected) == SS_OK;
+    if (connection->gap) {
+        cross_gap(connection, end);
+    }
+    if (connection->has_begun && !connection->has_version && connection->fold != FOLD_NONE) {
+        refuse_syntax(connection, lacks_version); /* now: behind such a line a client of HTTP/0.9 waits */
+        return false;
+    }
+    ss_status status = ss_body_settle(connection->base.scratch, &connection->body, connection->expected);
+    if (status == SS_ERR_REFUSED) {
+        respond_no_room(connection);
+    }
+    return status == SS_OK;
 }
 
 /* Tell who speaks another protocol that this is the wrong port; false: it is none of them. A client of gRPC understands
@@ -672,22 +876,66 @@ static bool refuse_stranger(http1 *connection, const uint8_t *bytes, size_t leng
     return true;
 }
 
+/* Put input by until what it waits for has happened. */
+static bool put_by(http1 *connection, const uint8_t *bytes, size_t length) {
+    if (!ss_hold_bytes(connection->base.scratch, length)) {
+        ss_refuse_request(&connection->base, SS_REFUSAL_MEMORY, "requests behind one that waits for its answer");
+        connection->is_closing = true; /* they come again, on another connection */
+        return waits(connection);
+    }
+    if (ss_buffer_append(&connection->backlog, bytes, length) != SS_OK) {
+        ss_release_bytes(connection->base.scratch, length);
+        return false;
+    }
+    return true;
+}
+
+static void drop_backlog(http1 *connection) {
+    ss_release_bytes(connection->base.scratch, connection->backlog.length);
+    ss_buffer_free(&connection->backlog);
+    connection->backlog_read = 0;
+}
+
 static bool receive(ss_connection *base, const uint8_t *bytes, size_t length) {
     http1 *connection = (http1 *)base;
     bool is_first = !connection->was_used && !connection->has_begun;
-    return !(is_first && refuse_stranger(connection, bytes, length)) && parse(connection, bytes, length);
+    size_t used;
+    if (is_first && refuse_stranger(connection, bytes, length)) {
+        return false;
+    }
+    if (connection->backlog.length || base->has_more || waits(connection)) {
+        return put_by(connection, bytes, length);
+    }
+    if (!parse(connection, bytes, length, &used)) {
+        return false;
+    }
+    base->has_more = !waits(connection) && base->output.length > OUTPUT_BYTES;
+    return used == length || put_by(connection, bytes + used, length - used);
 }
 
-/* The request that waited has been answered: what came behind it is read. */
+/* What was waited for has happened: what came behind it is read. */
 static bool go_on(http1 *connection) {
+    ss_connection *base = &connection->base;
+    ss_buffer *backlog = &connection->backlog;
+    size_t used = 0;
     if (connection->is_closing) {
         return false;
     }
+    base->has_more = base->output.length > OUTPUT_BYTES;
+    if (base->has_more) {
+        return true;
+    }
     llhttp_resume(&connection->parser);
-    ss_buffer backlog = connection->backlog;
-    connection->backlog = (ss_buffer){0};
-    bool goes_on = parse(connection, ss_bytes_of(&backlog), backlog.length);
-    ss_buffer_free(&backlog);
+    if (backlog->length == 0) {
+        return true;
+    }
+    bool goes_on =
+        parse(connection, backlog->data + connection->backlog_read, backlog->length - connection->backlog_read, &used);
+    connection->backlog_read += used;
+    if (connection->backlog_read == backlog->length) {
+        drop_backlog(connection);
+    }
+    base->has_more = !waits(connection) && base->output.length > OUTPUT_BYTES;
     return goes_on;
 }
 
@@ -695,7 +943,7 @@ bool ss_http1_reply(ss_connection *base, int http_status, const char *content_ty
                     size_t length) {
     http1 *connection = (http1 *)base;
     base->admin_token = 0;
-    respond(connection, http_status, content_type, "", body, length);
+    respond(connection, http_status, content_type, http_status == 405 ? "Allow: GET, HEAD\r\n" : "", body, length);
     return go_on(connection);
 }
 
@@ -712,9 +960,9 @@ static void hang_up(ss_connection *base) {
     ss_promise_cancel(((http1 *)base)->reply->promise);
 }
 
+/* Answers are written when they are made; once they have been sent, there may be more. */
 static bool produce(ss_connection *base) {
-    (void)base; /* answers are written when they are made */
-    return true;
+    return !base->has_more || base->output.length || go_on((http1 *)base);
 }
 
 /* How long the connection may go on as it is; 0: for ever. */
@@ -731,23 +979,16 @@ static uint64_t patience_ns(const http1 *connection) {
 
 static bool tick(ss_connection *base) {
     http1 *connection = (http1 *)base;
-    const ss_listener_config *config = &base->listener->config;
     uint64_t now = base->scratch->now_ns;
-    if (base->output.length > 0) {
-        if (config->write_timeout_ns && now - connection->answered_ns > config->write_timeout_ns) {
-            base->output.length = base->output_sent = 0; /* nobody takes it */
-            return false;
-        }
+    if (base->output.length > 0 || waits(connection)) {
         connection->started_ns = now; /* nothing is read meanwhile */
-        return true;
-    }
-    if (waits(connection)) {
-        connection->started_ns = now;
         return true;
     }
     uint64_t limit_ns = patience_ns(connection);
     if (limit_ns && now - connection->started_ns > limit_ns) {
         if (connection->has_begun) {
+            ss_refuse_request(base, SS_REFUSAL_TIMEOUT, "a request that was not complete after %.1f s",
+                              (double)limit_ns / 1e9);
             connection->is_closing = true;
             respond_text(connection, 408, "408 Request Timeout");
         }
@@ -769,9 +1010,9 @@ static void http1_free(ss_connection *base) {
     http1 *connection = (http1 *)base;
     ss_reply_abandon(connection->reply);
     ss_body_release(base->scratch, &connection->body);
-    ss_buffer_free(&connection->backlog);
+    drop_backlog(connection);
     ss_buffer_free(&connection->kept_value);
-    ss_buffer_free(&connection->metadata);
+    drop_metadata(connection);
     free(connection->cors);
     free(connection);
 }

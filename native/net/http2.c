@@ -9,12 +9,12 @@
  * The life of a connection (age, idleness, pings both ways) is that of grpc-go's servers.
  * Sources: RFC 9113, gRPC "PROTOCOL-HTTP2.md".
  */
-#include "net/connection.h"
 #include "core/clock.h"
 #include "core/hash.h"
 #include "net/exchange.h"
 #include "net/grpc.h"
 #include "net/health.h"
+#include "net/refusal.h"
 
 #include <nghttp2/nghttp2.h>
 #include <stdio.h>
@@ -30,6 +30,10 @@ enum {
     CONNECTION_WINDOW_FACTOR = 4, /* connection window, in stream windows */
     HELD_FACTOR = 16, /* bytes of unfinished requests a connection may hold, in messages of the largest size */
     SPARE_STREAMS = 64,
+    COUNTED_STREAMS = 16,     /* so many are counted as held at once, for as long as the connection lives */
+    STREAM_BYTES = 1024,      /* of a stream here and in nghttp2; its message is counted apart */
+    EXCHANGE_BYTES = 4096,    /* of one over HTTP, with its answer */
+    KEPT_HEAD_BYTES = 4096,   /* of header lines; what is more is counted as held, and freed with its request */
     UNKNOWN_TEXT_BYTES = 128, /* kept of a path or encoding that is not known, for the answer */
     MAX_PING_STRIKES = 2,
     HEALTH_BYTES = SS_GRPC_PREFIX_BYTES + 2 /* a framed HealthCheckResponse */
@@ -110,12 +114,16 @@ typedef struct http2 {
     head head;
     ss_exchange_head exchange_head;
     size_t held_bytes;
+    size_t n_streams;
+    size_t counted_streams; /* as held; the first ones of gRPC are counted with their connection */
+    size_t counted_head;    /* bytes of exchange_head that are counted as held */
     int32_t credit;
     uint64_t credit_ns; /* when credit was last given by time */
     uint64_t opened_ns;
     uint64_t expires_ns;   /* when it is too old; 0: never */
     uint64_t idle_ns;      /* since when there has been no stream */
     uint64_t read_ns;      /* when the peer was last heard */
+    uint64_t resumed_ns;   /* since when it has been read from, after a pause */
     uint64_t pinged_ns;    /* when it was last pinged; 0: never */
     uint64_t last_ping_ns; /* when it has last pinged; 0: never */
     uint32_t ping_strikes;
@@ -158,6 +166,23 @@ static bool has_streams(const http2 *connection) {
            connection->watching.first;
 }
 
+static size_t stream_bytes(const http2 *connection) {
+    return is_http(connection) ? EXCHANGE_BYTES : STREAM_BYTES;
+}
+
+/* Streams are counted as held in groups, so that a usual connection counts but once. */
+static bool count_stream(http2 *connection) {
+    if (connection->n_streams == connection->counted_streams) {
+        if (!ss_hold_bytes(connection->base.scratch, COUNTED_STREAMS * stream_bytes(connection))) {
+            return false;
+        }
+        connection->counted_streams += COUNTED_STREAMS;
+    }
+    connection->n_streams++;
+    return true;
+}
+
+/* REQUIRES: the stream is counted. */
 static stream *stream_new(http2 *connection, int32_t id) {
     struct ss_http2_shared *shared = connection->base.scratch->http2;
     stream *s = shared->spare;
@@ -179,6 +204,9 @@ static void release_request(http2 *connection, stream *s) {
         connection->borrowing = NULL;
     }
     connection->held_bytes -= s->body.held.length + s->metadata.length + s->exchange.held;
+    if (s->metadata.length) {
+        ss_release_bytes(connection->base.scratch, s->metadata.length);
+    }
     s->exchange.held = 0;
     ss_body_release(connection->base.scratch, &s->body);
     ss_buffer_free(&s->metadata);
@@ -186,14 +214,18 @@ static void release_request(http2 *connection, stream *s) {
 
 /* The stream waits no longer. */
 static void read_on(http2 *connection, stream *s) {
-    connection->n_too_fast -= s->is_too_fast;
-    connection->base.is_paused = connection->n_too_fast;
+    if (!s->is_too_fast) {
+        return;
+    }
     s->is_too_fast = false;
+    connection->base.is_paused = --connection->n_too_fast;
+    connection->resumed_ns = connection->base.scratch->now_ns;
 }
 
 static void stream_free(http2 *connection, stream *s) {
     struct ss_http2_shared *shared = connection->base.scratch->http2;
     list_remove(s);
+    connection->n_streams--;
     ss_reply_abandon(s->reply);
     read_on(connection, s);
     release_request(connection, s);
@@ -252,10 +284,11 @@ static ssize_t read_reply(nghttp2_session *session, int32_t id, uint8_t *out, si
 }
 
 static int hold_reply(http2 *connection, stream *s, const uint8_t *bytes, size_t length) {
-    if (ss_body_hold(connection->base.scratch, &s->body, bytes, length, length) != SS_OK) {
+    if (ss_buffer_append(&s->body.held, bytes, length) != SS_OK) {
         return NGHTTP2_ERR_NOMEM;
     }
-    connection->held_bytes += s->body.held.length;
+    ss_count_bytes(connection->base.scratch, length);
+    connection->held_bytes += length;
     return 0;
 }
 
@@ -313,6 +346,7 @@ static void finish_request(http2 *connection, stream *s, stream_list *list) {
     release_request(connection, s);
     list_remove(s);
     list_append(list, s);
+    s->started_ns = connection->base.scratch->now_ns;
     s->answered = true;
     connection->credit += CREDIT_PER_REQUEST;
     if (connection->credit > CREDIT_MAX) {
@@ -325,6 +359,18 @@ static int answer(http2 *connection, stream *s, const ss_verdict *verdict, const
     finish_request(connection, s, &connection->answered);
     return verdict->code == SS_CODE_OK ? answer_success(connection, s, verdict)
                                        : answer_failure(connection, s, verdict, http_status);
+}
+
+/* Answer a request that no pipeline sees. */
+static int refuse(http2 *connection, stream *s, ss_refusal refusal, const ss_verdict *verdict) {
+    ss_refuse_request(&connection->base, refusal, "%s", verdict->message);
+    return answer(connection, s, verdict, "200");
+}
+
+static int refuse_no_room(http2 *connection, stream *s) {
+    ss_verdict verdict;
+    ss_verdict_no_room(&verdict);
+    return refuse(connection, s, SS_REFUSAL_MEMORY, &verdict);
 }
 
 /* ------------------------------------------------------------------ health */
@@ -391,7 +437,7 @@ static void wake_watchers(http2 *connection) {
 /* ------------------------------------------------------------------ requests */
 
 /* Find the method; false where verdict says why there is none. */
-static bool route(http2 *connection, stream *s, ss_verdict *verdict) {
+static bool route(http2 *connection, stream *s, ss_refusal *refusal, ss_verdict *verdict) {
     const head *h = &connection->head;
     const ss_service *service = connection->base.scratch->service;
     if (connection->base.listener->config.has_health) {
@@ -400,10 +446,12 @@ static bool route(http2 *connection, stream *s, ss_verdict *verdict) {
     if (s->health != SS_HEALTH_NONE) {
         return true;
     }
+    *refusal = SS_REFUSAL_UNKNOWN_PATH;
     if (!ss_grpc_route(h->path, h->path_length, &s->signal, verdict)) {
         return false;
     }
     if (!service->has_signal(service->receiver, s->signal)) {
+        *refusal = SS_REFUSAL_NO_PIPELINE;
         ss_verdict_fail(verdict, SS_CODE_UNIMPLEMENTED, "unknown service %s", ss_grpc_services[s->signal]);
         return false;
     }
@@ -416,6 +464,7 @@ static int take_headers(http2 *connection, stream *s) {
     ss_verdict verdict = {0};
     char quoted[2 * UNKNOWN_TEXT_BYTES];
     const char *http_status = "200";
+    ss_refusal refusal = SS_REFUSAL_HEADERS_TOO_LARGE;
     s->headers_done = true;
     s->encoding = h->encoding;
     s->deadline_ns = ss_clock_after(s->started_ns, h->timeout_ns);
@@ -424,6 +473,7 @@ static int take_headers(http2 *connection, stream *s) {
                         SS_MAX_HEADER_BYTES);
     } else if (!h->is_grpc) {
         http_status = "415";
+        refusal = SS_REFUSAL_MEDIA_TYPE;
         if (h->has_content_type) {
             ss_quote(h->content_type, h->content_type_length, quoted, sizeof quoted);
             ss_verdict_fail(&verdict, SS_CODE_INVALID_ARGUMENT, "invalid gRPC request content-type %s", quoted);
@@ -432,17 +482,23 @@ static int take_headers(http2 *connection, stream *s) {
         }
     } else if (!h->is_post) {
         http_status = "405";
+        refusal = SS_REFUSAL_METHOD;
         ss_quote(h->method, h->method_length, quoted, sizeof quoted);
         ss_verdict_fail(&verdict, SS_CODE_INTERNAL, "Received a HEADERS frame with :method %s which should be POST",
                         quoted);
-    } else if (!route(connection, s, &verdict)) {
+    } else if (!route(connection, s, &refusal, &verdict)) {
         /* verdict says why */
     } else if (h->unknown_encoding_length) {
+        refusal = SS_REFUSAL_ENCODING;
         ss_quote(h->unknown_encoding, h->unknown_encoding_length, quoted, sizeof quoted);
         ss_verdict_fail(&verdict, SS_CODE_UNIMPLEMENTED, "grpc: Decompressor is not installed for grpc-encoding %s",
                         quoted);
     }
-    return verdict.code == SS_CODE_OK ? 0 : answer(connection, s, &verdict, http_status);
+    if (verdict.code == SS_CODE_OK) {
+        return 0;
+    }
+    ss_refuse_request(&connection->base, refusal, "%s", verdict.message);
+    return answer(connection, s, &verdict, http_status);
 }
 
 /* Have the deadlines of pending streams from s on watched; those of a moment together. */
@@ -470,6 +526,32 @@ static void await(http2 *connection, stream *s, bool is_too_fast) {
     }
 }
 
+/* Find the message, decompressed; false: verdict and refusal say what is wrong. */
+static bool unpack(http2 *connection, stream *s, ss_request *request, ss_refusal *refusal, ss_verdict *verdict) {
+    ss_scratch *scratch = connection->base.scratch;
+    const size_t limit = connection->base.listener->config.max_message_bytes;
+    const uint8_t *body = ss_body_bytes(&s->body);
+    bool is_found =
+        ss_grpc_unpack(s->encoding, body, ss_body_length(&s->body), limit, &request->bytes, &request->length, verdict);
+    if (is_found && *body != 0) { /* a message may be sent as it is whatever its stream says */
+        ss_error error = {0};
+        ss_status status = ss_inflate(scratch, s->encoding, request->bytes, request->length, limit, &error);
+        is_found = status == SS_OK;
+        if (status == SS_ERR_REFUSED) {
+            ss_verdict_no_room(verdict);
+        } else if (status != SS_OK) {
+            ss_grpc_fail_inflation(status, &error, limit, verdict);
+        }
+        request->encoding = s->encoding;
+        request->bytes = ss_bytes_of(&scratch->inflated);
+        request->length = scratch->inflated.length;
+    }
+    *refusal = verdict->code == SS_CODE_RESOURCE_EXHAUSTED ? SS_REFUSAL_TOO_LARGE
+               : verdict->code == SS_CODE_UNAVAILABLE      ? SS_REFUSAL_MEMORY
+                                                           : SS_REFUSAL_MALFORMED;
+    return is_found;
+}
+
 /* The peer has said all: hand the message over. */
 static int take_request(http2 *connection, stream *s) {
     ss_scratch *scratch = connection->base.scratch;
@@ -481,15 +563,19 @@ static int take_request(http2 *connection, stream *s) {
                           .route = ss_connection_route(&connection->base, s->deadline_ns),
                           .metadata = s->metadata.data,
                           .metadata_length = s->metadata.length};
-    if (ss_grpc_unpack(scratch->codec, s->encoding, ss_body_bytes(&s->body), ss_body_length(&s->body),
-                       connection->base.listener->config.max_message_bytes, &scratch->inflated, &request.bytes,
-                       &request.length, &verdict)) {
-        if (s->health != SS_HEALTH_NONE) {
-            return answer_health(connection, s, request.bytes, request.length);
-        }
-        bool is_packed = *ss_body_bytes(&s->body) != 0; /* a message may be sent as it is whatever its stream says */
-        request.encoding = is_packed ? s->encoding : SS_ENCODING_IDENTITY;
-        service->accept(service->receiver, scratch->worker, &request, &verdict);
+    ss_refusal refusal;
+    if (!unpack(connection, s, &request, &refusal, &verdict)) {
+        return refuse(connection, s, refusal, &verdict);
+    }
+    if (s->health != SS_HEALTH_NONE) {
+        int result = answer_health(connection, s, request.bytes, request.length);
+        ss_inflated_done(scratch);
+        return result;
+    }
+    service->accept(service->receiver, scratch->worker, &request, &verdict);
+    ss_inflated_done(scratch);
+    if (verdict.code == SS_CODE_INVALID_ARGUMENT) {
+        return refuse(connection, s, SS_REFUSAL_MALFORMED, &verdict);
     }
     if (verdict.is_pending) {
         release_request(connection, s);
@@ -505,33 +591,38 @@ static int check_prefix(http2 *connection, stream *s) {
     ss_verdict verdict = {0};
     if (!ss_grpc_check_prefix(ss_body_bytes(&s->body), s->encoding, connection->base.listener->config.max_message_bytes,
                               &length, &verdict)) {
-        return answer(connection, s, &verdict, "200");
+        bool is_too_large = verdict.code == SS_CODE_RESOURCE_EXHAUSTED;
+        return refuse(connection, s, is_too_large ? SS_REFUSAL_TOO_LARGE : SS_REFUSAL_MALFORMED, &verdict);
     }
     s->stated_length = length > UINT32_MAX - SS_GRPC_PREFIX_BYTES ? UINT32_MAX : length + SS_GRPC_PREFIX_BYTES;
     return 0;
 }
 
-static ss_status settle(http2 *connection) {
+static int settle(http2 *connection) {
     stream *s = connection->borrowing;
     if (!s) {
-        return SS_OK;
+        return 0;
     }
     connection->borrowing = NULL;
     ss_status status = ss_body_settle(connection->base.scratch, &s->body, s->stated_length);
     connection->held_bytes += s->body.held.length;
-    return status;
+    if (status == SS_ERR_REFUSED) {
+        return refuse_no_room(connection, s);
+    }
+    return status == SS_OK ? 0 : NGHTTP2_ERR_NOMEM;
 }
 
 static int take_data(http2 *connection, stream *s, const uint8_t *bytes, size_t length) {
-    if (s != connection->borrowing && settle(connection) != SS_OK) {
+    if (s != connection->borrowing && settle(connection) != 0) {
         return NGHTTP2_ERR_NOMEM;
     }
     size_t before = s->body.held.length;
-    if (ss_body_append(connection->base.scratch, &s->body, bytes, length, s->stated_length) != SS_OK) {
-        return NGHTTP2_ERR_NOMEM;
-    }
+    ss_status status = ss_body_append(connection->base.scratch, &s->body, bytes, length, s->stated_length);
     connection->borrowing = s->body.borrowed ? s : NULL;
     connection->held_bytes += s->body.held.length - before;
+    if (status != SS_OK) {
+        return status == SS_ERR_REFUSED ? refuse_no_room(connection, s) : NGHTTP2_ERR_NOMEM;
+    }
     ss_verdict verdict = {0};
     size_t body_length = ss_body_length(&s->body);
     if (!s->stated_length && body_length >= SS_GRPC_PREFIX_BYTES) {
@@ -543,13 +634,13 @@ static int take_data(http2 *connection, stream *s, const uint8_t *bytes, size_t 
     if (s->stated_length && body_length > s->stated_length) {
         ss_verdict_fail(&verdict, SS_CODE_INTERNAL,
                         "cardinality violation: received multiple request messages for non-client-streaming RPC");
-        return answer(connection, s, &verdict, "200");
+        return refuse(connection, s, SS_REFUSAL_MALFORMED, &verdict);
     }
     if (connection->held_bytes / HELD_FACTOR > connection->base.listener->config.max_message_bytes) {
         ss_verdict_fail(&verdict, SS_CODE_RESOURCE_EXHAUSTED,
                         "too many bytes of unfinished requests on one connection");
         verdict.has_retry_delay = true;
-        return answer(connection, s, &verdict, "200");
+        return refuse(connection, s, SS_REFUSAL_MEMORY, &verdict);
     }
     return 0;
 }
@@ -601,7 +692,8 @@ static int answer_exchange(http2 *connection, stream *s) {
 }
 
 /* A request that is not looked at. */
-static int answer_status(http2 *connection, stream *s, const char *status) {
+static int refuse_with_status(http2 *connection, stream *s, ss_refusal refusal, const char *status) {
+    ss_refuse_request(&connection->base, refusal, "a request over HTTP/2, answered %s", status);
     const nghttp2_nv field = nv_of(":status", status, strlen(status));
     finish_request(connection, s, &connection->answered);
     return nghttp2_submit_response(connection->session, s->id, &field, 1, NULL);
@@ -621,18 +713,28 @@ static int follow_exchange(http2 *connection, stream *s, ss_status status) {
         list_remove(s);
         list_append(&connection->pending, s); /* without a deadline: behind those that have one */
     } else if (connection->held_bytes / HELD_FACTOR > connection->base.listener->config.max_message_bytes) {
-        return answer_status(connection, s, "503");
+        return refuse_with_status(connection, s, SS_REFUSAL_MEMORY, "503");
     }
     return 0;
+}
+
+/* Give back what the head of a request has used beyond the usual. */
+static void drop_head(http2 *connection) {
+    if (connection->counted_head) {
+        ss_release_bytes(connection->base.scratch, connection->counted_head);
+        connection->counted_head = 0;
+        ss_exchange_head_free(&connection->exchange_head);
+    }
 }
 
 static int begin_exchange(http2 *connection, stream *s) {
     s->headers_done = true;
     s->deadline_ns = UINT64_MAX;
     if (connection->head.bytes > SS_MAX_HEADER_BYTES) {
-        return answer_status(connection, s, "431");
+        return refuse_with_status(connection, s, SS_REFUSAL_HEADERS_TOO_LARGE, "431");
     }
     ss_status status = ss_exchange_begin(&s->exchange, &connection->exchange_head, !s->complete, &connection->base, s);
+    drop_head(connection);
     return follow_exchange(connection, s, status);
 }
 
@@ -706,8 +808,16 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
     if (frame->headers.cat != NGHTTP2_HCAT_REQUEST) {
         return 0; /* trailers, of which gRPC clients send none that matter */
     }
+    if (!count_stream(connection)) {
+        ss_refuse_request(&connection->base, SS_REFUSAL_MEMORY, "stream %d of its connection", frame->hd.stream_id);
+        /* Without a stream of ours its frames are passed over. */
+        return nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, frame->hd.stream_id, NGHTTP2_REFUSED_STREAM) == 0
+                   ? 0
+                   : NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+    }
     stream *s = stream_new(connection, frame->hd.stream_id);
     if (!s) {
+        connection->n_streams--;
         return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
     }
     nghttp2_session_set_stream_user_data(session, frame->hd.stream_id, s);
@@ -735,6 +845,8 @@ static int keep_value(http2 *connection, stream *s, const void *name, size_t nam
     if (kept && ss_metadata_append(&s->metadata, kept, value, length) != SS_OK) {
         return NGHTTP2_ERR_NOMEM;
     }
+    /* At most SS_MAX_HEADER_BYTES, which no refusal would make fewer. */
+    ss_count_bytes(connection->base.scratch, s->metadata.length - before);
     connection->held_bytes += s->metadata.length - before;
     return 0;
 }
@@ -756,9 +868,18 @@ static int keep_metadata(http2 *connection, stream *s, const uint8_t *name, size
     return result == 0 ? keep_value(connection, s, host, sizeof host - 1, value, length) : result;
 }
 
+/* Header lines beyond the usual are held, too: at most SS_MAX_HEADER_BYTES a connection. */
+static void count_head(http2 *connection) {
+    size_t capacity = connection->exchange_head.lines.capacity;
+    if (capacity > KEPT_HEAD_BYTES && capacity > connection->counted_head) {
+        ss_count_bytes(connection->base.scratch, capacity - connection->counted_head);
+        connection->counted_head = capacity;
+    }
+}
+
 static int take_field(http2 *connection, const uint8_t *name, size_t name_length, const uint8_t *value, size_t length) {
     switch (ss_exchange_head_add(&connection->exchange_head, name, name_length, value, length)) {
-    case SS_OK: return 0;
+    case SS_OK: count_head(connection); return 0;
     case SS_ERR_MALFORMED: return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE; /* resets the stream */
     default: return fail(connection, NGHTTP2_INTERNAL_ERROR);
     }
@@ -888,6 +1009,15 @@ static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, v
     return 0;
 }
 
+/* nghttp2 resets the stream, or ends the connection. */
+static int on_invalid_frame(nghttp2_session *session, const nghttp2_frame *frame, int error, void *user) {
+    (void)session, (void)frame;
+    http2 *connection = user;
+    ss_refuse_request(&connection->base, SS_REFUSAL_PROTOCOL, "HTTP/2 that cannot be read: %s",
+                      nghttp2_strerror(error));
+    return 0;
+}
+
 static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t code, void *user) {
     (void)code;
     stream *s = nghttp2_session_get_stream_user_data(session, id);
@@ -916,6 +1046,8 @@ static ss_status append_goaway(ss_buffer *output, uint32_t last_stream_id, uint3
 /* End the connection with a last word, which without memory is not said. */
 static bool end(http2 *connection, uint32_t code) {
     ss_count(&connection->base.scratch->stats.protocol_errors, 1);
+    ss_refuse_request(&connection->base, SS_REFUSAL_PROTOCOL, "a connection that was ended: %s",
+                      connection->failure_text ? connection->failure_text : nghttp2_http2_strerror(code));
     uint32_t last = (uint32_t)nghttp2_session_get_last_proc_stream_id(connection->session);
     const char *text = connection->failure_text ? connection->failure_text : "";
     (void)append_goaway(&connection->base.output, last, code, text);
@@ -931,6 +1063,8 @@ static bool refuse_stranger(http2 *connection, uint8_t first) {
         ss_count_stranger(&connection->base, SS_STRANGER_TLS);
     } else if (first >= 'A' && first <= 'Z') { /* of a method */
         ss_count_stranger(&connection->base, SS_STRANGER_HTTP1);
+    } else {
+        ss_refuse_request(&connection->base, SS_REFUSAL_PROTOCOL, "it speaks no HTTP/2");
     }
     ss_count(&connection->base.scratch->stats.protocol_errors, 1);
     (void)ss_buffer_append(&connection->base.output, (const uint8_t *)text, sizeof text - 1);
@@ -952,7 +1086,7 @@ static bool receive(ss_connection *base, const uint8_t *bytes, size_t length) {
         /* What else ends a session is nghttp2's own limits on floods, which differ from version to version. */
         return end(connection, used == NGHTTP2_ERR_NOMEM ? NGHTTP2_INTERNAL_ERROR : NGHTTP2_ENHANCE_YOUR_CALM);
     }
-    return settle(connection) == SS_OK || end(connection, NGHTTP2_INTERNAL_ERROR);
+    return settle(connection) == 0 || end(connection, NGHTTP2_INTERNAL_ERROR);
 }
 
 static bool produce(ss_connection *base) {
@@ -1014,18 +1148,35 @@ static bool end_slow_requests(http2 *connection) {
     if (!connection->has_settings && now - connection->opened_ns > limit_ns) {
         return end(connection, NGHTTP2_PROTOCOL_ERROR);
     }
-    for (stream *s; (s = connection->unfinished.first) && now - s->started_ns > limit_ns;) {
+    uint64_t resumed_ns =
+        connection->base.is_paused ? now : connection->resumed_ns; /* what we do not read is not late */
+    for (stream *s; (s = connection->unfinished.first);) {
+        if (now - (s->started_ns > resumed_ns ? s->started_ns : resumed_ns) <= limit_ns) {
+            break;
+        }
         if (!s->headers_done) {
             return end(connection, NGHTTP2_ENHANCE_YOUR_CALM); /* no other stream can go on either */
         }
         ss_verdict verdict;
         ss_verdict_fail(&verdict, SS_CODE_DEADLINE_EXCEEDED, "request was not complete within the read timeout");
-        int result = is_http(connection) ? answer_status(connection, s, "408") : answer(connection, s, &verdict, "200");
+        int result = is_http(connection) ? refuse_with_status(connection, s, SS_REFUSAL_TIMEOUT, "408")
+                                         : refuse(connection, s, SS_REFUSAL_TIMEOUT, &verdict);
         if (result != 0) {
             return end(connection, NGHTTP2_INTERNAL_ERROR);
         }
     }
     return true;
+}
+
+/* Answers that their clients leave no window for are given up. */
+static void end_untaken_answers(http2 *connection) {
+    uint64_t now = connection->base.scratch->now_ns;
+    uint64_t limit_ns = connection->base.listener->config.write_timeout_ns;
+    const stream *s = limit_ns ? connection->answered.first : NULL;
+    for (; s && now - s->started_ns > limit_ns; s = s->next) { /* they go when the frames are written */
+        ss_refuse_request(&connection->base, SS_REFUSAL_TIMEOUT, "an answer that was not taken");
+        (void)nghttp2_submit_rst_stream(connection->session, NGHTTP2_FLAG_NONE, s->id, NGHTTP2_CANCEL);
+    }
 }
 
 /* Their clients have stopped waiting. Source: gRPC's Go server, which resets them, too. */
@@ -1049,6 +1200,7 @@ static bool tick(ss_connection *base) {
     }
     wake_watchers(connection);
     end_overdue_calls(connection);
+    end_untaken_answers(connection);
     return supervise(connection) && (!base->listener->config.read_timeout_ns || end_slow_requests(connection));
 }
 
@@ -1086,7 +1238,10 @@ static void http2_free(ss_connection *base) {
             stream_free(connection, lists[i]->first);
         }
     }
+    drop_head(connection);
     ss_exchange_head_free(&connection->exchange_head);
+    size_t uncounted = is_http(connection) ? 0 : COUNTED_STREAMS;
+    ss_release_bytes(base->scratch, (connection->counted_streams - uncounted) * stream_bytes(connection));
     free(connection);
 }
 
@@ -1110,6 +1265,7 @@ static struct ss_http2_shared *shared_new(void) {
     nghttp2_session_callbacks_set_on_data_chunk_recv_callback(shared->callbacks, on_data_chunk);
     nghttp2_session_callbacks_set_on_frame_recv_callback(shared->callbacks, on_frame_recv);
     nghttp2_session_callbacks_set_on_frame_send_callback(shared->callbacks, on_frame_send);
+    nghttp2_session_callbacks_set_on_invalid_frame_recv_callback(shared->callbacks, on_invalid_frame);
     nghttp2_session_callbacks_set_on_stream_close_callback(shared->callbacks, on_stream_close);
     nghttp2_option_set_no_closed_streams(shared->option, 1);
     return shared;
@@ -1139,6 +1295,7 @@ ss_connection *ss_http2_new(ss_scratch *scratch, ss_listener *listener) {
     connection->base = (ss_connection){
         .protocol = &http2_protocol, .scratch = scratch, .listener = listener, .wake_ns = UINT64_MAX, .fd = -1};
     connection->credit = CREDIT_MAX;
+    connection->counted_streams = is_http(connection) ? 0 : COUNTED_STREAMS;
     connection->opened_ns = connection->credit_ns = connection->idle_ns = connection->read_ns = scratch->now_ns;
     const ss_listener_config *config = &listener->config;
     if (config->max_age_ns) { /* not all connections of a restart end at once */

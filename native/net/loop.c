@@ -8,7 +8,9 @@
 #define _GNU_SOURCE /* accept4 */
 #include "net/loop.h"
 
+#include "core/account.h"
 #include "core/clock.h"
+#include "net/refusal.h"
 #include "net/tls.h"
 
 #include <errno.h>
@@ -34,6 +36,10 @@ enum {
     TICKS_PER_TIMEOUT = 4,
     DRAIN_TICK_MS = 20,
     HANDSHAKE_MS = 10000, /* by default */
+    /* What connections are counted as that hold nothing else: measured, and rounded up. */
+    HTTP1_BYTES = 4 * 1024,
+    HTTP2_BYTES = 32 * 1024,
+    TLS_BYTES = 48 * 1024,
     OPENED_BYTES = SS_READ_BYTES + SS_TLS_CARRY_BYTES
 };
 
@@ -96,9 +102,30 @@ static void close_soon(ss_loop *loop, ss_connection *c) {
     }
 }
 
+static size_t base_bytes(const ss_listener *listener) {
+    size_t bytes = listener->config.transport == SS_TRANSPORT_GRPC ? HTTP2_BYTES : HTTP1_BYTES;
+    return bytes + (listener->config.tls ? TLS_BYTES : 0);
+}
+
+/* A connection of listener is over. */
+static void check_out(ss_loop *loop, ss_listener *listener) {
+    __atomic_fetch_sub(&listener->n_connections, 1, __ATOMIC_RELAXED);
+    ss_release_bytes(&loop->scratch, base_bytes(listener));
+}
+
+/* What waits for the peer counts as held. */
+static void count_output(ss_loop *loop, ss_connection *c, size_t bytes) {
+    ss_release_bytes(&loop->scratch, c->counted_output);
+    ss_count_bytes(&loop->scratch, bytes);
+    c->counted_output = bytes;
+}
+
 static void kill_connection(ss_loop *loop, ss_connection *c) {
     if (c->state == SS_CONNECTION_DEAD) {
         return;
+    }
+    if (c->counted_output) {
+        count_output(loop, c, 0);
     }
     c->state = SS_CONNECTION_DEAD;
     close(c->fd);
@@ -109,7 +136,7 @@ static void kill_connection(ss_loop *loop, ss_connection *c) {
     }
     c->next = loop->dead; /* an event of this turn may still name it */
     loop->dead = c;
-    __atomic_fetch_sub(&c->listener->n_connections, 1, __ATOMIC_RELAXED);
+    check_out(loop, c->listener);
     ss_count(&loop->scratch.connections_closed, 1);
 }
 
@@ -157,6 +184,10 @@ static bool write_output(ss_loop *loop, ss_connection *c) {
     }
     c->output_sent = 0;
     c->output_sealed = 0;
+    c->stuck_ns = 0;
+    if (c->counted_output) {
+        count_output(loop, c, 0);
+    }
     if (output->capacity > SS_KEPT_OUTPUT_BYTES) {
         ss_buffer_free(output);
     }
@@ -188,21 +219,37 @@ static bool seal_output(ss_connection *c) {
     return status == SS_OK;
 }
 
+/* The peer has not taken all: it is waited for, but not for ever, and not where memory is short. */
+static void wait_for_peer(ss_loop *loop, ss_connection *c) {
+    c->stuck_ns = c->stuck_ns ? c->stuck_ns : loop->scratch.now_ns;
+    if (c->counted_output != c->output.capacity) {
+        count_output(loop, c, c->output.capacity);
+        if (!ss_hold_bytes(&loop->scratch, 0)) {
+            ss_refuse_request(c, SS_REFUSAL_MEMORY, "an answer that is not taken");
+            kill_connection(loop, c);
+            return;
+        }
+    }
+    watch(loop, c, EPOLLOUT);
+}
+
 /* After anything happened on a connection: send what there is to send, and wait for what is to come. */
 static void advance(ss_loop *loop, ss_connection *c) {
-    if (c->state == SS_CONNECTION_OPEN && !is_shaking_hands(c) && !c->protocol->produce(c)) {
-        close_soon(loop, c);
-    }
-    if (c->tls && !seal_output(c)) {
-        kill_connection(loop, c);
-    }
-    if (c->state == SS_CONNECTION_DEAD || !write_output(loop, c)) {
-        return;
-    }
-    if (c->output.length > 0) {
-        watch(loop, c, EPOLLOUT);
-        return;
-    }
+    do { /* again where an answer that has gone makes room for the next */
+        if (c->state == SS_CONNECTION_OPEN && !is_shaking_hands(c) && !c->protocol->produce(c)) {
+            close_soon(loop, c);
+        }
+        if (c->tls && !seal_output(c)) {
+            kill_connection(loop, c);
+        }
+        if (c->state == SS_CONNECTION_DEAD || !write_output(loop, c)) {
+            return;
+        }
+        if (c->output.length > 0) {
+            wait_for_peer(loop, c);
+            return;
+        }
+    } while (c->has_more && c->state == SS_CONNECTION_OPEN);
     if (c->state == SS_CONNECTION_CLOSING) {
         c->state = SS_CONNECTION_LINGERING;
         c->close_by_ns = loop->scratch.now_ns + LINGER_MS * ms_ns;
@@ -241,6 +288,8 @@ static ss_connection *become_http2(ss_loop *loop, ss_connection *c) {
     next->tls = c->tls;
     next->has_read = c->has_read;
     next->handshake_by_ns = c->handshake_by_ns;
+    next->stuck_ns = c->stuck_ns;
+    next->counted_output = c->counted_output;
     next->events = c->events;
     next->state = c->state;
     next->previous = c->previous;
@@ -370,7 +419,7 @@ static void adopt(ss_loop *loop, int fd, ss_listener *listener) {
     }
     if (!c) {
         close(fd);
-        __atomic_fetch_sub(&listener->n_connections, 1, __ATOMIC_RELAXED);
+        check_out(loop, listener);
         return;
     }
     int on = 1;
@@ -433,7 +482,6 @@ static void post(postbox *box, letter *l) {
 static void deal_out(ss_loop *loop, int fd, ss_listener *listener) {
     ss_loop *peer = loop->peers[loop->next_peer];
     loop->next_peer = (loop->next_peer + 1) % loop->n_peers;
-    __atomic_fetch_add(&listener->n_connections, 1, __ATOMIC_RELAXED);
     letter *l = peer == loop ? NULL : calloc(1, sizeof *l);
     if (!l) {
         adopt(loop, fd, listener);
@@ -445,11 +493,49 @@ static void deal_out(ss_loop *loop, int fd, ss_listener *listener) {
     post(peer->inbox, l);
 }
 
+/* By themselves, connections may use half of what there is: who finds memory short is answered so, and comes again,
+ * but too many idle ones would leave no room for anything else. */
+static bool has_room_for_connections(const ss_loop *loop) {
+    const ss_service *service = loop->scratch.service;
+    uint64_t bytes = 0, most = ss_runtime_limit(service->runtime);
+    if (service->max_held_bytes && service->max_held_bytes < most) {
+        most = service->max_held_bytes;
+    }
+    for (size_t i = 0; i < loop->n_listeners; i++) {
+        bytes += __atomic_load_n(&loop->listeners[i].n_connections, __ATOMIC_RELAXED) * base_bytes(&loop->listeners[i]);
+    }
+    return bytes < most / 2;
+}
+
+/* Count a connection in; false: it is not taken. */
+static bool check_in(ss_loop *loop, ss_listener *listener, int fd) {
+    ss_scratch *scratch = &loop->scratch;
+    const ss_listener_config *config = &listener->config;
+    ss_refusal refusal = SS_N_REFUSALS;
+    if (config->max_connections &&
+        __atomic_load_n(&listener->n_connections, __ATOMIC_RELAXED) >= config->max_connections) {
+        refusal = SS_REFUSAL_CONNECTIONS;
+    } else if (scratch->service->max_fd &&
+               fd >= scratch->service->max_fd) { /* the system gives the lowest that is free */
+        refusal = SS_REFUSAL_DESCRIPTORS;
+    } else if (!has_room_for_connections(loop)) {
+        refusal = SS_REFUSAL_CONNECTION_MEMORY;
+    }
+    if (refusal != SS_N_REFUSALS) {
+        ss_refuse_connection(scratch, listener, refusal, fd);
+        return false;
+    }
+    ss_count_bytes(scratch, base_bytes(listener));
+    __atomic_fetch_add(&listener->n_connections, 1, __ATOMIC_RELAXED);
+    return true;
+}
+
 static void accept_from(ss_loop *loop, ss_listener *listener) {
     for (int i = 0; i < ACCEPTS_AT_ONCE; i++) {
         int fd = accept4(listener->config.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd < 0) {
             if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+                ss_refuse_connection(&loop->scratch, listener, SS_REFUSAL_DESCRIPTORS, -1);
                 watch_listeners(loop, EPOLL_CTL_DEL);
                 loop->listeners_paused = true;
                 loop->next_tick_ns = loop->scratch.now_ns + PAUSE_MS * ms_ns;
@@ -459,12 +545,11 @@ static void accept_from(ss_loop *loop, ss_listener *listener) {
             }
             return;
         }
-        uint32_t limit = listener->config.max_connections;
-        if (limit && __atomic_load_n(&listener->n_connections, __ATOMIC_RELAXED) >= limit) {
+        if (check_in(loop, listener, fd)) {
+            deal_out(loop, fd, listener);
+        } else {
             close(fd);
-            continue;
         }
-        deal_out(loop, fd, listener);
     }
 }
 
@@ -606,7 +691,11 @@ static void read_inbox(ss_loop *loop) {
 
 static void tick_connection(ss_loop *loop, ss_connection *c) {
     uint64_t now = loop->scratch.now_ns;
+    uint64_t write_ns = c->listener->config.write_timeout_ns;
     if (is_shaking_hands(c) && now >= c->handshake_by_ns) {
+        kill_connection(loop, c);
+    } else if (c->stuck_ns && write_ns && now - c->stuck_ns > write_ns) {
+        ss_refuse_request(c, SS_REFUSAL_TIMEOUT, "an answer that is not taken");
         kill_connection(loop, c);
     } else if (c->state == SS_CONNECTION_OPEN) {
         if (!is_shaking_hands(c) && !c->protocol->tick(c)) {
@@ -811,6 +900,9 @@ void ss_loop_read_stats(const ss_loop *loop, ss_server_stats *stats) {
     stats->bytes_written += read_counter(&own->bytes_written);
     stats->protocol_errors += read_counter(&own->protocol_errors);
     for (size_t transport = 0; transport < SS_N_TRANSPORTS; transport++) {
+        for (size_t i = 0; i < SS_N_REFUSALS; i++) {
+            stats->refused[transport][i] += read_counter(&own->refused[transport][i]);
+        }
         for (size_t i = 0; i < 4; i++) {
             stats->misdirected[transport][i] += read_counter(&own->misdirected[transport][i]);
         }

@@ -3,10 +3,17 @@
 #include "net/loop.h"
 
 #include <fcntl.h>
+#include <limits.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
+/* Of the file descriptors, a share is kept from connections: for exporters, files, and the next server at a reload. */
+enum { KEPT_SHARE = 4, KEPT_MAX = 256 };
 enum { MAX_LOOPS = 1 << SS_ADMIN_LOOP_BITS, DEFAULT_CONCURRENT_STREAMS = 200, DEFAULT_WINDOW_BYTES = 2 << 20 };
 
 struct ss_server {
@@ -109,8 +116,25 @@ static ss_status open_listener(ss_listener *listener, const ss_listener_config *
     if (!has_memory) {
         return SS_ERR_NO_MEMORY;
     }
+    /* Of the connections that it accepts: who is gone without a word is found out, as by Go's servers. */
+    const int on = 1, idle_s = 15, probes = 9;
+    (void)setsockopt(listener->config.fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    (void)setsockopt(listener->config.fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
+    (void)setsockopt(listener->config.fd, IPPROTO_TCP, TCP_KEEPINTVL, &idle_s, sizeof idle_s);
+    (void)setsockopt(listener->config.fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
     int flags = listener->config.fd < 0 ? -1 : fcntl(listener->config.fd, F_GETFL);
     return flags >= 0 && fcntl(listener->config.fd, F_SETFL, flags | O_NONBLOCK) == 0 ? SS_OK : SS_ERR_ARGUMENT;
+}
+
+/* Connections have lower descriptors than this; 0: no limit. Operators' pages may use half of what is kept. */
+static int find_max_fd(bool is_admin) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= INT_MAX) {
+        return 0;
+    }
+    int all = (int)limit.rlim_cur;
+    int kept = all / KEPT_SHARE < KEPT_MAX ? all / KEPT_SHARE : KEPT_MAX;
+    return all - (is_admin ? kept / 2 : kept);
 }
 
 ss_server *ss_server_new(ss_runtime *runtime, const ss_server_config *config, ss_error *error) {
@@ -125,7 +149,9 @@ ss_server *ss_server_new(ss_runtime *runtime, const ss_server_config *config, ss
     }
     server->service = (ss_service){
         .runtime = runtime, .accept = config->accept, .has_signal = config->has_signal, .receiver = config->receiver};
+    server->service.max_held_bytes = config->max_held_bytes;
     ss_admin_init(&server->service.admin);
+    ss_refusals_init(&server->service.refusals);
     server->listeners = calloc(config->n_listeners, sizeof *server->listeners);
     server->loops = calloc(n_loops, sizeof *server->loops);
     if (!server->listeners || !server->loops) {
@@ -140,6 +166,7 @@ ss_server *ss_server_new(ss_runtime *runtime, const ss_server_config *config, ss
         }
         has_admin = has_admin || config->listeners[i].is_admin;
     }
+    server->service.max_fd = find_max_fd(has_admin);
     if (has_admin && ss_admin_open(&server->service.admin) != SS_OK) {
         return fail(server, error, SS_ERR_IO, "no file descriptor for admin requests");
     }
@@ -199,6 +226,7 @@ void ss_server_free(ss_server *server) {
         ss_names_free(&server->listeners[i].metadata_names);
     }
     ss_admin_release(&server->service.admin);
+    ss_refusals_release(&server->service.refusals);
     free(server->loops);
     free(server->listeners);
     free(server);
@@ -209,4 +237,9 @@ void ss_server_read_stats(const ss_server *server, ss_server_stats *stats) {
     for (size_t i = 0; i < server->n_loops; i++) {
         ss_loop_read_stats(server->loops[i], stats);
     }
+}
+
+bool ss_server_take_refusal(ss_server *server, ss_transport transport, ss_refusal refusal, ss_refusal_note *note) {
+    return (unsigned)transport < SS_N_TRANSPORTS && (unsigned)refusal < SS_N_REFUSALS &&
+           ss_refusals_take(&server->service.refusals, transport, refusal, note);
 }

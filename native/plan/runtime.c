@@ -102,6 +102,15 @@ uint64_t ss_runtime_usage(const ss_runtime *runtime) {
     return usage > in_flight ? usage : in_flight;
 }
 
+uint64_t ss_runtime_limit(const ss_runtime *runtime) {
+    return __atomic_load_n(&runtime->limit_bytes, __ATOMIC_RELAXED);
+}
+
+uint64_t ss_runtime_room(const ss_runtime *runtime) {
+    uint64_t usage = ss_runtime_usage(runtime), limit = ss_runtime_limit(runtime);
+    return limit > usage ? limit - usage : 0;
+}
+
 ss_buffer ss_runtime_take_buffer(ss_runtime *runtime) {
     ss_buffer buffer = {0};
     pthread_mutex_lock(&runtime->pool_lock);

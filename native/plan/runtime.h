@@ -7,7 +7,8 @@
 #include "otlp/table.h"
 #include "spansieve.h"
 
-enum { SS_FRAMES_MAX = 16, SS_POOL_MAX = 4 };
+/* Frames: more than a configuration that passes its checks can need, collector/config/pipelines.py. */
+enum { SS_FRAMES_MAX = 256, SS_POOL_MAX = 4 };
 
 /* Space for one rewrite of a request: nested pipelines each use one. */
 typedef struct ss_frame {

@@ -16,7 +16,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const uint8_t *message;
     size_t length;
     ss_encoding encoding = (ss_encoding)(data[0] % SS_N_ENCODINGS);
-    if (ss_grpc_unpack(codec, encoding, data + 1, size - 1, LIMIT, &inflated, &message, &length, &verdict)) {
+    bool is_found = ss_grpc_unpack(encoding, data + 1, size - 1, LIMIT, &message, &length, &verdict);
+    if (is_found && data[1]) {
+        ss_error error = {0};
+        ss_status status = ss_decompress(codec, encoding, message, length, LIMIT, &inflated, &error);
+        length = inflated.length;
+        is_found = status == SS_OK;
+        if (!is_found) {
+            ss_grpc_fail_inflation(status, &error, LIMIT, &verdict);
+        }
+    }
+    if (is_found) {
         if (length > LIMIT || verdict.code != SS_CODE_OK) {
             __builtin_trap();
         }

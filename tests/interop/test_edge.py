@@ -126,7 +126,10 @@ def _seen(address: Address, request: bytes) -> tuple[int, dict[str, str]]:
 def test_configured_server_answers_alike(case: str, pair: Pair) -> None:
     """Status, kind of body, CORS, Vary and the configured headers."""
     seen = pair.each(lambda process: _seen(process.http, HTTP_CASES[case]))
-    assert seen["collector"] == seen["spansieve"]
+    status, headers = seen["collector"]
+    if status == 400 and case.startswith(("'zstd'", "'br'")):
+        status = 415  # as differences.md says
+    assert (status, headers) == seen["spansieve"]
 
 
 def test_empty_list_of_encodings_takes_bodies_as_they_come(tmp_path: Path) -> None:

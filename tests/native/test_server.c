@@ -1,6 +1,6 @@
 /* The server on real sockets: threads, limits of connections, slow peers, admin replies, shutdown. */
 #include "check.h"
-#include "plan/promise.h"
+#include "net/connection.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -239,6 +240,13 @@ static void test_large_body(void) {
 
 /* ------------------------------------------------------------------ limits */
 
+static void write_address(int fd, char *out, size_t size) {
+    struct sockaddr_in address;
+    socklen_t length = sizeof address;
+    CHECK_EQUAL(0, getsockname(fd, (struct sockaddr *)&address, &length));
+    snprintf(out, size, "127.0.0.1:%u", ntohs(address.sin_port));
+}
+
 static void test_max_connections(void) {
     setup s;
     prepare(&s, 2);
@@ -250,8 +258,15 @@ static void test_max_connections(void) {
     say(second, REQUEST);
     CHECK(hears(second, ANSWER));
     int third = dial(s.http_port);
+    char address[64];
+    write_address(third, address, sizeof address);
     CHECK(hears_end(third)); /* at once, not left to hang */
     close(third);
+    ss_refusal_note note;
+    CHECK_EQUAL(1, stats_of(server).refused[SS_TRANSPORT_HTTP][SS_REFUSAL_CONNECTIONS]);
+    CHECK(ss_server_take_refusal(server, SS_TRANSPORT_HTTP, SS_REFUSAL_CONNECTIONS, &note));
+    CHECK(strcmp(address, note.client) == 0 && note.text[0] == 0);
+    CHECK(!ss_server_take_refusal(server, SS_TRANSPORT_HTTP, SS_REFUSAL_CONNECTIONS, &note));
     close(first);
     for (;;) { /* once the server has seen the end of the first, there is room again */
         int fourth = dial(s.http_port);
@@ -297,6 +312,99 @@ static void test_peer_that_does_not_read(void) {
     finish(&s, server);
 }
 
+/* Send requests until the peer takes no more. */
+static void stuff(int fd) {
+    CHECK_EQUAL(0, fcntl(fd, F_SETFL, O_NONBLOCK));
+    for (struct pollfd p = {.fd = fd, .events = POLLOUT}; poll(&p, 1, 100) == 1;) {
+        if (send(fd, REQUEST, sizeof REQUEST - 1, MSG_NOSIGNAL) < 0 && errno != EAGAIN) {
+            return;
+        }
+    }
+}
+
+/* What clients that never read make the server hold is little, and counted; they are given up after a while, or once
+ * they hold more than all may. */
+static void test_clients_that_never_read(void) {
+    enum { N = 8, MOST = N * (SS_READ_BYTES + 64 * 1024) };
+    setup s;
+    prepare(&s, 2);
+    ss_server *server = start(&s);
+    int fds[N];
+    for (int i = 0; i < N; i++) {
+        fds[i] = dial(s.http_port);
+        stuff(fds[i]);
+    }
+    uint64_t held = ss_runtime_in_flight_bytes(s.runtime);
+    CHECK(held > N * 16 * 1024 && held < MOST);
+    ss_server_free(server);
+    CHECK_EQUAL(0, ss_runtime_in_flight_bytes(s.runtime));
+    for (int i = 0; i < N; i++) {
+        close(fds[i]);
+    }
+    s.listeners[1].write_timeout_ns = second_ns / 10;
+    server = start(&s);
+    for (int i = 0; i < N; i++) {
+        fds[i] = dial(s.http_port);
+        stuff(fds[i]);
+    }
+    for (int i = 0; i < 6000 && stats_of(server).refused[SS_TRANSPORT_HTTP][SS_REFUSAL_TIMEOUT] < N; i++) {
+        (void)poll(NULL, 0, 10); /* who reads meanwhile is not given up */
+    }
+    for (int i = 0; i < N; i++) {
+        CHECK(hears_end(fds[i]));
+        close(fds[i]);
+    }
+    CHECK_EQUAL(N, stats_of(server).refused[SS_TRANSPORT_HTTP][SS_REFUSAL_TIMEOUT]);
+    ss_server_free(server);
+    s.listeners[1].write_timeout_ns = 0;
+    s.config.max_held_bytes = 64 * 1024;
+    server = start(&s);
+    int fd = dial(s.http_port);
+    stuff(fd);
+    CHECK(hears_end(fd));
+    CHECK(stats_of(server).refused[SS_TRANSPORT_HTTP][SS_REFUSAL_MEMORY] > 0);
+    close(fd);
+    fd = dial(s.http_port);
+    say(fd, REQUEST);
+    CHECK(hears(fd, ANSWER));
+    close(fd);
+    finish(&s, server);
+}
+
+/* Connections leave some of the process's descriptors for others. */
+static void test_descriptors_are_kept(void) {
+    enum { ALL = 100, N = 60 };
+    struct rlimit before;
+    CHECK_EQUAL(0, getrlimit(RLIMIT_NOFILE, &before));
+    const struct rlimit few = {.rlim_cur = ALL, .rlim_max = before.rlim_max};
+    CHECK_EQUAL(0, setrlimit(RLIMIT_NOFILE, &few));
+    setup s;
+    prepare(&s, 2);
+    ss_server *server = start(&s);
+    int fds[N], n = 0;
+    while (n < N && stats_of(server).refused[SS_TRANSPORT_HTTP][SS_REFUSAL_DESCRIPTORS] == 0) {
+        fds[n] = dial(s.http_port);
+        say(fds[n], REQUEST);
+        (void)readable(fds[n], PATIENCE_MS);
+        n++;
+    }
+    CHECK(n > 10 && n < N);
+    CHECK(hears_end(fds[n - 1]));
+    for (int i = 0; i < 5; i++) { /* the pages use them, too */
+        fds[n++] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        CHECK(fds[n - 1] >= 0);
+    }
+    ss_refusal_note note;
+    CHECK(ss_server_take_refusal(server, SS_TRANSPORT_HTTP, SS_REFUSAL_DESCRIPTORS, &note));
+    CHECK(note.client[0]);
+    while (n) {
+        close(fds[--n]);
+    }
+    finish(&s, server);
+    CHECK_EQUAL(before.rlim_max == RLIM_INFINITY ? 0 : before.rlim_max, ss_raise_descriptor_limit());
+    CHECK_EQUAL(0, setrlimit(RLIMIT_NOFILE, &before));
+}
+
 static void test_timeouts(void) {
     setup s;
     prepare(&s, 1);
@@ -320,7 +428,8 @@ static void test_disconnect_mid_body(void) {
     ss_server *server = start(&s);
     for (int i = 0; i < 20; i++) {
         int fd = dial(s.http_port);
-        say(fd, "POST /v1/traces HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: 500\r\n\r\n{\"resourc");
+        say(fd, "POST /v1/traces HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: "
+                "500\r\n\r\n{\"resourc");
         close(fd);
     }
     CHECK_EQUAL(SS_OK, ss_server_shutdown(server, 10 * second_ns));
@@ -334,7 +443,7 @@ static void test_wrong_protocols(void) {
     prepare(&s, 1);
     ss_server *server = start(&s);
     int fd = dial(s.grpc_port);
-    say(fd, "POST /v1/traces HTTP/1.1\r\n\r\n");
+    say(fd, "POST /v1/traces HTTP/1.1\r\nHost: x\r\n\r\n");
     CHECK(hears(fd, "HTTP/1.1 400 Bad Request\r\n"));
     CHECK(hears_end(fd));
     close(fd);
@@ -417,8 +526,8 @@ static void test_shutdown_finishes_what_is_in_flight(void) {
     int idle = dial(s.http_port), busy = dial(s.http_port);
     say(idle, REQUEST);
     CHECK(hears(idle, ANSWER));
-    say(busy,
-        REQUEST "POST /v1/traces HTTP/1.1\r\nContent-Type: application/x-protobuf\r\nContent-Length: 5\r\n\r\nhe");
+    say(busy, REQUEST
+        "POST /v1/traces HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-protobuf\r\nContent-Length: 5\r\n\r\nhe");
     CHECK(hears(busy, ANSWER));
     shutdown_call call = {.server = server};
     pthread_t thread;
@@ -440,7 +549,7 @@ static void test_shutdown_ends_at_its_deadline(void) {
     prepare(&s, 2);
     ss_server *server = start(&s);
     int fd = dial(s.http_port);
-    say(fd, REQUEST "POST /v1/traces HTTP/1.1\r\nContent-Length: 5\r\n");
+    say(fd, REQUEST "POST /v1/traces HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n");
     CHECK(hears(fd, ANSWER));
     CHECK_EQUAL(SS_ERR_TIMEOUT, ss_server_shutdown(server, second_ns / 10));
     CHECK(hears_end(fd));
@@ -607,6 +716,8 @@ int main(void) {
     test_large_body();
     test_max_connections();
     test_peer_that_does_not_read();
+    test_clients_that_never_read();
+    test_descriptors_are_kept();
     test_timeouts();
     test_disconnect_mid_body();
     test_wrong_protocols();

@@ -145,7 +145,7 @@ static void test_other_names_and_authorities_are_refused(void) {
 
 static void test_garbage_is_refused_for_good(void) {
     ss_tls *of_server = make(server_config());
-    const char *const garbage[] = {"GET / HTTP/1.1\r\n\r\n", "\x16\x03\x01\xff\xff????", "\x15\x03\x03"};
+    const char *const garbage[] = {"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "\x16\x03\x01\xff\xff????", "\x15\x03\x03"};
     const ss_status expected[] = {SS_ERR_IO, SS_ERR_IO, SS_OK}; /* the last one may go on */
     for (size_t i = 0; i < sizeof garbage / sizeof garbage[0]; i++) {
         ss_tls_stream *server = ss_tls_stream_new(of_server);

@@ -63,6 +63,20 @@ def with_pipelines(pipelines: str, connectors: str = "") -> str:
     )
 
 
+def chain(length: int) -> str:
+    """Return so many pipelines in a row, and one more, without processors."""
+    return ", ".join(
+        f"traces/{i}: {{receivers: [{f'forward/{i}' if i else 'otlp'}],"
+        f" exporters: [{f'forward/{i + 1}, ' if i < length else ''}debug]}}"
+        for i in range(length + 1)
+    )
+
+
+def connectors(count: int) -> str:
+    """Return what joins them."""
+    return ", ".join(f"forward/{i + 1}: {{}}" for i in range(count))
+
+
 def test_good_configuration_gives_what_the_service_needs() -> None:
     """Ids, instances, order and defaults arrive."""
     document = load_text(GOOD)
@@ -142,6 +156,7 @@ def test_problems_of_all_sections_are_told_in_one_run(tmp_path: Path) -> None:
         (with_pipelines("traces: {receivers: [forward], exporters: [debug]}", "forward: {}"), 'connectors::forward: connector "forward" used as receiver in [traces] pipeline but not used in any supported exporter pipeline'),
         (with_pipelines("traces: {receivers: [otlp, forward], exporters: [debug, forward]}", "forward: {}"), 'service::pipelines: cycle detected: pipeline "traces" -> connector "forward" -> pipeline "traces"'),
         (with_pipelines("logs: {receivers: [otlp, forward/b], exporters: [forward/a]}, logs/2: {receivers: [forward/a], exporters: [forward/b, debug]}", "forward/a: {}, forward/b: {}"), 'service::pipelines: cycle detected: pipeline "logs" -> connector "forward/a" -> pipeline "logs/2" -> connector "forward/b" -> pipeline "logs"'),
+        (with_pipelines(chain(125), connectors(125)), "service::pipelines::traces/0: expected at most 250 steps in a row from here to the last exporter, got 252: each pipeline is two, each processor one; join some"),
         ("exporters: {debug: }\nservice: {pipelines: {traces: {receivers: [x], exporters: [debug]}}}", "receivers: no receiver configuration specified in config"),
         (GOOD.replace("  debug:\n", "  debug: ${s3:x}\n"), 'exporters::debug: scheme "s3" is not supported for uri "s3:x"; known: env, file, http, https, yaml'),
         (GOOD + "  shutdown_timeout: -1s", "service::shutdown_timeout: expected at least 0s, got -1s"),
@@ -429,3 +444,8 @@ def test_key_without_effect_in_all_pipelines_is_warned_of(signals: tuple[str, ..
     document = load([text], (), Registry(), {})
     found = [text for text in document.warnings if "from_attribute: has no effect" in text]
     assert warns == bool(found)
+
+
+def test_pipelines_in_a_row_up_to_the_limit_are_good() -> None:
+    """What passes is served: tests/unit/native/test_nesting.py."""
+    assert 125 == len(load_text(with_pipelines(chain(124), connectors(124))).service.pipelines)

@@ -239,11 +239,12 @@ def test_keepalive_of_zero_is_that_of_grpc_go() -> None:
     [
         ({}, 60.0),
         ({"keepalive": None}, 60.0),
-        ({"keepalive": {"enabled": False}}, 0.0),
+        ({"keepalive": {"enabled": False}}, 60.0),
+        ({"keepalive": {"enabled": False}, "read_timeout": "0s"}, 0.0),
         ({"keepalive": {"idle_timeout": "0s"}, "read_timeout": "3s"}, 3.0),
         ({"keepalive": {"enabled": False}, "read_timeout": "3s"}, 3.0),
         ({"idle_timeout": "9s"}, 9.0),
-        ({"idle_timeout": "0s"}, 0.0),
+        ({"idle_timeout": "0s"}, 60.0),
     ],
 )
 def test_idle_timeout_under_both_names(keys: dict[str, Any], idle_s: float) -> None:

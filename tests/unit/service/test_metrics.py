@@ -90,3 +90,13 @@ def test_page_is_answered_at_metrics(keys: dict[str, bool], name: bytes) -> None
     assert ("localhost:8888", 3) == (served["endpoint"], served["deadline_s"])
     assert (200, "text/plain; version=0.0.4; charset=utf-8") == answer[:2]
     assert name in answer.body
+
+
+@pytest.mark.parametrize(("method", "status"), [("GET", 200), ("HEAD", 200), ("DELETE", 405), ("POST", 405)])
+def test_page_is_only_read(method: str, status: int) -> None:
+    """GET and HEAD, as the answer's Allow says; nothing else pretends to have had an effect."""
+    page = make_page(_telemetry(), "an-id")
+    assert page is not None
+    settings = Settings(id=ComponentID("metrics"), signal=None, runtime=None, log=None)  # type: ignore[arg-type]
+    server = MetricsServer(page, settings, list)
+    assert status == server._answer(AdminRequest(method, "/metrics", "")).status

@@ -6,6 +6,7 @@ import glob
 import json
 import logging
 import os
+import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -87,8 +88,19 @@ _VALUES = st.recursive(
 
 @given(value=_VALUES)
 def test_fields_are_written_as_json_writes_them(value: object) -> None:
-    """Any text, number or structure is what the standard library would have made of it, unescaped as there."""
-    assert json.dumps({"a": value}, ensure_ascii=False) == logs._to_json({"a": value})
+    """Any text, number or structure is what the standard library would have made of it, and reads back as it was."""
+    text = logs._to_json({"a": value})
+    assert {"a": value} == json.loads(text)
+    if not any(map(_is_obeyed, text)) and "\\u" not in text:
+        assert json.dumps({"a": value}, ensure_ascii=False) == text
+
+
+def _is_obeyed(character: str) -> bool:
+    """Return whether a terminal or a reader of lines does what character says, by the tables of Unicode."""
+    turns_text = {"LRE", "RLE", "PDF", "LRO", "RLO", "LRI", "RLI", "FSI", "PDI"}
+    is_mark = character in "\u061c\u200e\u200f"
+    category = unicodedata.category(character)
+    return category in {"Cc", "Zl", "Zp"} or unicodedata.bidirectional(character) in turns_text or is_mark
 
 
 @pytest.mark.parametrize("encoding", ["console", "json"])
@@ -96,6 +108,23 @@ def test_line_stays_one_line(lines: Any, encoding: str) -> None:
     """Whatever text a peer manages to put into an event or a field."""
     configure(encoding=encoding, paths=lines.path).info("a\nb", c="d\ne\t\0")
     assert 1 == len(lines())
+
+
+@pytest.mark.parametrize("encoding", ["console", "json"])
+def test_nothing_that_a_terminal_obeys_is_written(lines: Any, encoding: str) -> None:
+    """Controls, old and new, line separators and what turns the direction of text: escaped, wherever they come from."""
+    obeyed = "".join(filter(_is_obeyed, map(chr, range(0x110000))))
+    assert {"\x9b", "\x7f", "\u202e", "\u2028"} < set(obeyed)
+    shown = "\xa0\xe9\u200d\u6f22\U0001f600"
+    log = configure(encoding=encoding, paths=lines.path, initial_fields={f"k{obeyed}": 1})
+    text = f"{obeyed}{shown}"
+    log.warning(text, value=text, keys={obeyed: [obeyed]})
+    (line,) = lines()
+    tab = "\t" if encoding == "console" else ""
+    assert set(tab) == set(filter(_is_obeyed, line))
+    assert shown in line
+    fields = json.loads(line.split("\t")[3] if encoding == "console" else line)
+    assert (text, {obeyed: [obeyed]}) == (fields["value"], fields["keys"])
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 from types import SimpleNamespace
@@ -84,3 +85,17 @@ def test_without_limit_it_is_the_machines_memory(tmp_path: Path, files: dict[str
     """No limit is not an infinite one."""
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     assert total == read_memory_limit(_write(tmp_path, files))
+
+
+def test_memory_is_read_without_opening_anything(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients may have used up all file descriptors when the memory limiter looks."""
+    before = read_memory()
+
+    def open_nothing(*_: object) -> int:
+        raise OSError(errno.EMFILE, "too many open files")
+
+    monkeypatch.setattr(os, "open", open_nothing)
+    monkeypatch.setattr("builtins.open", open_nothing)
+    after = read_memory()
+    monkeypatch.undo()
+    assert min(before.rss_bytes, after.rss_bytes) > 0
