@@ -46,15 +46,15 @@ def for_export(capture: str | None) -> list[bytes]:
 
 def count(signal: Signal, request: bytes) -> int:
     """Return the number of items in a request."""
-    return len(SpanTable.scan(signal, request))
+    return len(SpanTable(signal, request))
 
 
 def cut(signal: Signal, request: bytes, per_request: int, n_items: int) -> Iterator[bytes]:
     """Yield the first n_items of request in requests of per_request each, resources and scopes as they were."""
-    table = SpanTable.scan(signal, request)
+    table = SpanTable(signal, request)
     if len(table) > n_items:
         request = _rows(table, 0, n_items)
-        table.rescan(signal, request)
+        table = SpanTable(signal, request)
     n_pieces = -(-len(table) // per_request)
     if n_pieces == 1:
         yield request

@@ -187,10 +187,18 @@ class StageProcessor(Component, Protocol):
 
 
 class TableProcessor(Component, Protocol):
-    """A processor written with numpy; it runs on a thread of its own, behind a bounded queue."""
+    """A processor written with numpy; it runs on a thread of its own, behind a bounded queue.
+
+    A client waits until its request has been processed and passed on, or is told why it was not.
+    """
 
     def process(self, table: SpanTable) -> None:
-        """Mark rows of table: `table.verdict[i] = 1` drops row i. The table is valid for the call only."""
+        """Mark rows of table: `table.verdict[i] = 1` drops row i; edit attributes. The table ends with the call.
+
+        Raises:
+            RetryableError: the client is to send the request again.
+            BaseException: anything else fails the request for good, and no other.
+        """
 
 
 class Exporter(Component, Protocol):

@@ -96,3 +96,40 @@ def reason_of(error: Exception) -> str:
     """Return why a request had no answer, without the names of Python's types that error has in its text."""
     cause = error.__cause__
     return (cause.strerror or str(cause)) if isinstance(cause, OSError) else str(error)
+
+
+_TRACEBACK_MAX = 16_384
+
+
+def explain(error: BaseException) -> str:
+    """Return the kind of an error and its text, also of one that fails to say it."""
+    try:
+        text = str(error)
+    except BaseException as failure:  # noqa: BLE001 of somebody else's class
+        text = f"its text cannot be had: {type(failure).__name__}"
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def traceback_of(error: BaseException) -> str:
+    """Return the traceback of an error as Python prints it, its end where it is very long."""
+    import traceback  # brings `re`, and is needed only where something breaks
+
+    try:
+        text = "".join(traceback.format_exception(error)).rstrip()
+    except BaseException as failure:  # noqa: BLE001 of somebody else's class
+        text = f"the traceback cannot be had: {type(failure).__name__}"
+    return text[-_TRACEBACK_MAX:]
+
+
+def place_of(error: BaseException) -> str:
+    """Return where an error was raised, such as ` (plugin.py:3, in process)`; empty where that is not known."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f" ({error.filename}:{error.lineno})"
+    place = ""
+    step = error.__traceback__
+    while step is not None:
+        code = step.tb_frame.f_code
+        if not code.co_filename.startswith("<frozen importlib"):
+            place = f" ({code.co_filename}:{step.tb_lineno}, in {code.co_name})"
+        step = step.tb_next
+    return place

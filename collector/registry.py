@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Iterator
 
-from collector.errors import CollectorError
+from collector.errors import CollectorError, explain, place_of
 from collector.ids import Kind
 from collector.lean import TYPE_CHECKING, NamedTuple, is_record
 
@@ -30,6 +30,10 @@ class UnknownType(CollectorError):
 
 class Unavailable(CollectorError):
     """The component is there but cannot be imported, for example because something it needs is not installed."""
+
+
+_BROKEN = (Exception, SystemExit)
+"""What a module of somebody else's may raise while it is imported; KeyboardInterrupt is the user's."""
 
 
 class Registered(NamedTuple):
@@ -87,8 +91,8 @@ class Registry:
             if error.name == name:
                 return None
             raise Unavailable(f"needs the module {error.name!r}, which is not installed") from error
-        except ImportError as error:
-            raise Unavailable(str(error)) from error
+        except _BROKEN as error:
+            raise _unavailable(error) from error
         return Registered(type, name, module.factory) if hasattr(module, "factory") else None
 
     def _find_alias(self, kind: Kind, alias: str) -> Registered | None:
@@ -127,9 +131,15 @@ class Registry:
             factory: Factory = entry_point.load()
             if not is_record(factory.config):
                 raise Unavailable(f"its configuration {factory.config.__qualname__} is not made by `section`")
-            return Registered(type, entry_point.module, factory)
-        except (ImportError, AttributeError) as error:
-            raise Unavailable(str(error)) from error
+        except Unavailable:
+            raise
+        except _BROKEN as error:
+            raise _unavailable(error) from error
+        return Registered(type, entry_point.module, factory)
+
+
+def _unavailable(error: BaseException) -> Unavailable:
+    return Unavailable(explain(error) + place_of(error))
 
 
 def _import(name: str) -> ModuleType:

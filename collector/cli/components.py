@@ -7,10 +7,12 @@ import sys
 import yaml
 
 from collector import __version__
+from collector.cli.output import warn
+from collector.config.schema import Found, LeftOut, survey
 from collector.config.sources import SCHEMES
 from collector.ids import Kind
 from collector.lean import Any
-from collector.registry import Registry, Unavailable, UnknownType
+from collector.registry import Registry
 
 
 def components(registry: Registry) -> int:
@@ -22,25 +24,22 @@ def components(registry: Registry) -> int:
             "version": __version__,
         }
     }
+    known = list(survey(registry))
     for kind in Kind:
-        found = (_describe(registry, kind, type) for type in registry.types(kind))
-        listing[kind.value] = [entry for entry in found if entry is not None]
+        listing[kind.value] = [_describe(found) for found in known if found.kind is kind]
     listing["providers"] = [{"scheme": scheme} for scheme in SCHEMES]
     yaml.safe_dump(listing, sys.stdout, sort_keys=False)
+    warn(found for found in known if isinstance(found, LeftOut))
     return 0
 
 
-def _describe(registry: Registry, kind: Kind, type: str) -> dict[str, Any] | None:
-    try:
-        registered = registry.find(kind, type)
-    except UnknownType:
-        # A file that has no factory is no component.
-        return None
-    except Unavailable as error:
-        return {"name": type, "unavailable": str(error)}
+def _describe(found: Found | LeftOut) -> dict[str, Any]:
+    if isinstance(found, LeftOut):
+        return {"name": found.type, "unavailable": found.reason}
+    kind, registered = found
     factory = registered.factory
     stability = factory.stability.value
-    entry: dict[str, Any] = {"name": type, "module": registered.module}
+    entry: dict[str, Any] = {"name": registered.type, "module": registered.module}
     if factory.aliases:
         entry["deprecated_names"] = list(factory.aliases)
     if kind is Kind.EXTENSION:

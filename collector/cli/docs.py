@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from collector.cli.output import tell
+from collector.cli.output import tell, warn
 from collector.config.reference import UnknownPage, find_pages, index, pages
+from collector.config.schema import left_out
 from collector.registry import Registry
 
 
 def docs(component: str | None, output: str | None, registry: Registry) -> int:
     """Print the pages of component, or the index; with output write all, or those of component, into that folder."""
+    warn(left_out(registry))
     try:
         chosen = find_pages(registry, component) if component else [index(registry)]
     except UnknownPage as error:

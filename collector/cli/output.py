@@ -18,7 +18,7 @@ def fail(error: ConfigError) -> int:
     return 1
 
 
-def warn(warnings: Iterable[str]) -> None:
+def warn(warnings: Iterable[object]) -> None:
     """Print warnings, one a line."""
     for warning in warnings:
         print(f"Warning: {warning}", file=sys.stderr)

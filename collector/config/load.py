@@ -22,7 +22,7 @@ from collector.config.resolve import Resolved, resolve
 from collector.config.sections import MetricsSection, PipelineSection, ServiceSection
 from collector.config.syntax import join
 from collector.config.values import nearest
-from collector.errors import ConfigError, Problem
+from collector.errors import ConfigError, Problem, explain, place_of
 from collector.ids import ComponentID, InvalidID, Kind
 from collector.lean import TYPE_CHECKING, Any
 from collector.registry import Unavailable, UnknownType
@@ -148,6 +148,9 @@ class _Build:
             config: Any = decode(registered.factory.config, value, path, self._locate)
         except ConfigError as error:
             self._problems += error.problems
+            return None
+        except Exception as error:  # noqa: BLE001 what somebody else's configuration class is made of
+            self._fail(path, f'{kind.singular} "{id.type}" cannot read it: {explain(error)}{place_of(error)}')
             return None
         return ComponentEntry(registered.type, registered.factory, config)
 

@@ -19,6 +19,7 @@ from collector.config.fields import Duration, Option, Reference, Secret
 from collector.config.readers import Reader
 from collector.config.sections import MetricsSection, PipelineSection, ServiceSection
 from collector.config.values import format_duration
+from collector.errors import explain, place_of
 from collector.ids import Kind, Signal
 from collector.lean import Any, NamedTuple, is_any, is_record, is_text_enum
 from collector.registry import Registered, Registry, Unavailable, UnknownType
@@ -46,14 +47,45 @@ class Found(NamedTuple):
         return paragraphs(sys.modules[self.registered.module].__doc__)[0]
 
 
-def components(registry: Registry) -> Iterator[Found]:
-    """Yield the components that can be imported, kind by kind."""
+class LeftOut(NamedTuple):
+    """A component of this installation that cannot be shown, and why."""
+
+    kind: Kind
+    type: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f'{self.kind.singular} "{self.type}" is left out: {self.reason}'
+
+
+def survey(registry: Registry) -> Iterator[Found | LeftOut]:
+    """Yield the components of this installation, kind by kind, also those that somebody else has made wrong."""
     for kind in Kind:
         for type in registry.types(kind):
             try:
-                yield Found(kind, registry.find(kind, type))
-            except (UnknownType, Unavailable):
+                found = Found(kind, registry.find(kind, type))
+                # All that is shown of it.
+                _ = found.summary, _Builder()._section(found.registered.factory.config)  # noqa: SLF001 of this module
+                _ = [signal.value for signal in found.registered.factory.signals]
+                _ = found.registered.factory.stability.value
+            except UnknownType:  # a file that has no factory
                 continue
+            except Unavailable as error:
+                yield LeftOut(kind, type, str(error))
+            except Exception as error:  # noqa: BLE001 whatever a factory is made of
+                yield LeftOut(kind, type, explain(error) + place_of(error))
+            else:
+                yield found
+
+
+def components(registry: Registry) -> Iterator[Found]:
+    """Yield the components that can be shown, kind by kind."""
+    return (found for found in survey(registry) if isinstance(found, Found))
+
+
+def left_out(registry: Registry) -> Iterator[LeftOut]:
+    """Yield the components that cannot."""
+    return (found for found in survey(registry) if isinstance(found, LeftOut))
 
 
 def paragraphs(doc: str | None) -> list[str]:

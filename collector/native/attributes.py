@@ -167,6 +167,12 @@ class _Memory:
         return self.keep(ffi.new("ss_attribute_match *", fields))
 
 
+def native_values(values: Sequence[Any]) -> tuple[Any, object]:
+    """Return an array of ss_value, and what must be kept for as long as that is used."""
+    memory = _Memory()
+    return memory.array("ss_value", [memory.value(value) for value in values]), memory
+
+
 def attributes(
     actions: Sequence[Action],
     *,

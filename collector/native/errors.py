@@ -42,5 +42,5 @@ def raise_verdict(verdict: Any) -> None:
     message = ffi.string(verdict.message).decode(errors="replace")
     if verdict.code in (lib.SS_CODE_UNAVAILABLE, lib.SS_CODE_RESOURCE_EXHAUSTED):
         delay = verdict.retry_delay_ms / 1000 if verdict.has_retry_delay else None
-        raise Refused(message, delay)
-    raise PermanentError(message)
+        raise Refused(message, delay, code=int(verdict.code))
+    raise PermanentError(message, code=int(verdict.code))

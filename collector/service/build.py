@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from collector.component import Factory, Loop, Settings
-from collector.errors import CollectorError, StartError
+from collector.errors import CollectorError, StartError, explain, traceback_of
 from collector.ids import ComponentID, Kind, Signal
 from collector.lean import TYPE_CHECKING, Any, NamedTuple, record
 from collector.native.pipeline import Pipeline, join
@@ -66,9 +66,20 @@ class Instance:
         routes: what a receiver passes each signal on to.
     """
 
-    __slots__ = ("component", "consumer", "entry", "is_started", "listeners", "node", "outputs", "routes")
+    __slots__ = (
+        "_log",
+        "component",
+        "consumer",
+        "entry",
+        "is_started",
+        "listeners",
+        "node",
+        "outputs",
+        "routes",
+    )
 
-    def __init__(self, node: Node, entry: Entry, component: Any, listeners: ListenerView) -> None:
+    def __init__(self, node: Node, entry: Entry, component: Any, listeners: ListenerView, log: Log) -> None:
+        self._log = log
         self.node = node
         self.entry = entry
         self.component = component
@@ -98,7 +109,9 @@ class Instance:
         """
         try:
             self.component.start()
-        except Exception as error:
+        except BaseException as error:
+            if _is_surprising(error, self.entry.factory):
+                self.tell("start failed", error)
             cause = _cause(error)
             message = (
                 f'failed to start extensions: failed to start extension "{self.node.id}": {cause}'
@@ -107,6 +120,10 @@ class Instance:
             )
             raise StartError(self.node.id, message) from error
         self.is_started = True
+
+    def tell(self, event: str, error: BaseException) -> None:
+        """Log what the component has raised, and where."""
+        _tell(self._log, event, error)
 
     def publish(self, routes: Mapping[Signal, tuple[Consumer, ...]]) -> None:
         """Route a receiver's signals, leaving alone those whose route stays."""
@@ -289,22 +306,34 @@ class _Builder:
         )
         try:
             component = entry.factory.create(entry.config, settings)
-        except Exception as error:
+        except BaseException as error:
+            if _is_surprising(error, entry.factory):
+                _tell(log, "creation failed", error)
             place = f', in pipeline "{node.pipeline}"' if node.pipeline else ""
             what = f'failed to create "{node.id}" {node.kind.singular}{place}'
             message = f"failed to build pipelines: {what}: {_cause(error)}"
             raise StartError(node.id, message) from error
         if hasattr(component, "process"):
             component = TableStage(component, settings)
-        return Instance(node, entry, component, listeners)
+        return Instance(node, entry, component, listeners, log)
 
 
-def _cause(error: Exception) -> str:
+def _tell(log: Log, event: str, error: BaseException) -> None:
+    log.error(event, error=explain(error), traceback=traceback_of(error))
+
+
+def _is_surprising(error: BaseException, factory: Factory) -> bool:
+    """Tell whether a traceback helps: error was not raised on purpose, nor by the system for one of our components."""
+    is_ours = factory.config.__module__.startswith("collector.")
+    return not isinstance(error, (CollectorError, OSError, RuntimeError) if is_ours else CollectorError)
+
+
+def _cause(error: BaseException) -> str:
     if isinstance(error, StartError):
         return error.message
     if isinstance(error, CollectorError | OSError | RuntimeError):  # the last is a thread that cannot be had
         return str(error)
-    return repr(error)
+    return explain(error)
 
 
 def _log_fields(node: Node) -> dict[str, str]:

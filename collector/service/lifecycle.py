@@ -157,15 +157,19 @@ class Service:
         for instance in instances:
             try:
                 getattr(instance.component, word, _nothing)()
-            except Exception as error:  # noqa: BLE001 one that is not interested must not hold up the others
-                self._log.error(f"{word} failed", component=str(instance.node.id), error=repr(error))
+            except BaseException as error:  # noqa: BLE001 one that is not interested must not hold up the others
+                instance.tell(f"{word} failed", error)
 
     def _samples_of(self, instance: Instance) -> list[Sample]:
+        samples: list[Sample] = []
         try:
-            return list(instance.samples())
-        except Exception as error:  # noqa: BLE001 the page shows the others
-            self._log.error("samples failed", component=str(instance.node.id), error=repr(error))
-            return []
+            for sample in instance.samples():
+                if not isinstance(sample, Sample):
+                    raise TypeError(f"samples() gives a {type(sample).__name__}, not a Sample")
+                samples.append(sample)
+        except BaseException as error:  # noqa: BLE001 the page shows the others
+            instance.tell("samples failed", error)
+        return samples
 
     def _own_extensions(self, document: Document) -> dict[ComponentID, Entry]:
         page = make_page(document.service.telemetry, self._host.instance_id)
@@ -209,8 +213,8 @@ class Service:
         instance.listeners.release()
         try:
             instance.component.shutdown(max(0.0, end_s - self._host.clock()))
-        except Exception as error:  # noqa: BLE001 the others must still be shut down
-            self._log.error("shutdown failed", component=str(instance.node.id), error=repr(error))
+        except BaseException as error:  # noqa: BLE001 the others must still be shut down
+            instance.tell("shutdown failed", error)
         self._retire(instance)
 
     def _retire(self, instance: Instance) -> None:

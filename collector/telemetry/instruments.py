@@ -44,7 +44,7 @@ PENDING_ITEMS = Instrument(
     "spansieve_processor_pending_items", "gauge", "Number of items taken in and not yet passed on."
 )
 FAILED_ITEMS = Instrument(
-    "spansieve_processor_failed_items", "counter", "Number of items lost in the processor by an error."
+    "spansieve_processor_failed_items", "counter", "Number of items that an error in the processor failed."
 )
 """These four of a processor have the labels processor, otel_signal."""
 

@@ -533,6 +533,43 @@ typedef struct ss_attributes_config {
  */
 ss_op *ss_attributes_new(const ss_attributes_config *config, ss_error *error);
 
+/* ------------------------------------------------------------------ columns of values, for processors in Python */
+
+/* What a column is read from. */
+typedef enum ss_column_source {
+    SS_SOURCE_ATTRIBUTE = 0, /* of the item; the first of its key */
+    SS_SOURCE_RESOURCE_ATTRIBUTE,
+    SS_SOURCE_SCOPE_NAME,
+    SS_SOURCE_NAME,          /* of the span, or of the data point's metric */
+    SS_SOURCE_SEVERITY_TEXT, /* log record; none of others */
+    SS_SOURCE_BODY           /* log record; none of others */
+} ss_column_source;
+
+/* Texts of the rows of a table, as ss_any_value_text has them. */
+typedef struct ss_text_column {
+    ss_buffer bytes; /* one text behind the other */
+    uint32_t n_texts;
+    uint32_t *ends; /* where in bytes each text ends; room for n_rows */
+    int32_t *index; /* which of them each row has; -1: none. Rows that follow one another share an equal one */
+} ss_text_column;
+
+/* Read a column; index and ends are the caller's, as bytes is, empty. SS_ERR_NO_MEMORY, SS_ERR_LIMIT. */
+ss_status ss_table_texts(const ss_table *table, ss_column_source source, ss_text key, ss_text_column *column);
+/* The values of attributes that are ints or doubles; NaN where there is none. numbers has room for n_rows. */
+ss_status ss_table_numbers(const ss_table *table, ss_column_source source, ss_text key, double *numbers);
+
+/* Edit the table so that row i has the attribute values[chosen[i]]; where chosen[i] is n_values or more it stays as it
+ * is. REQUIRES: the table has no edits. SS_ERR_LIMIT: edits would bring too many bytes. */
+ss_status ss_table_set_attribute(ss_table *table, ss_text key, const ss_value *values, uint32_t n_values,
+                                 const uint32_t *chosen);
+/* Edit the table so that the rows whose is_chosen is not 0 have no attribute of that key. REQUIRES: as above. */
+ss_status ss_table_delete_attribute(ss_table *table, ss_text key, const uint8_t *is_chosen);
+
+/* Scan what the edits of a table make of its bytes, rows that are dropped included, into the table itself. bytes, the
+ * caller's, becomes what the table shows, and is left alone where there are no edits. After a failure the table is to
+ * be scanned anew. */
+ss_status ss_table_settle(ss_table *table, ss_buffer *bytes, ss_error *error);
+
 /* ------------------------------------------------------------------ consumers: the graph of a running collector */
 
 /* What a receiver answers its client. Zero-initialised is success. */
@@ -666,6 +703,26 @@ uint64_t ss_queue_give_up(ss_consumer *queue);
 /* Refuse new requests; poppers get the rest, then SS_ERR_CLOSED. Any thread. */
 void ss_queue_close(ss_consumer *queue);
 void ss_queue_read_stats(const ss_consumer *queue, ss_queue_stats *stats);
+
+/* What a thread works with that takes one request after another out of a queue, looks at its rows, and passes them on.
+ * To be read by others. */
+typedef struct ss_table_worker {
+    ss_queue_item item; /* the request at hand, until ss_queue_done */
+    ss_table *table;    /* its rows */
+    ss_buffer edited;   /* for ss_table_settle */
+    ss_buffer out;      /* what was emitted last */
+    ss_verdict verdict; /* of the last failure */
+} ss_table_worker;
+ss_table_worker *ss_table_worker_new(void); /* NULL: no memory */
+void ss_table_worker_free(ss_table_worker *self);
+/* Wait for a request and scan it. As ss_queue_pop; else the request is at hand, cannot be read, and verdict says why.
+ */
+ss_status ss_table_worker_next(ss_table_worker *self, ss_consumer *queue, uint64_t timeout_ns);
+/* Put the rows that are kept into out, unless all are, and set *request and *length to what the table has become. */
+ss_status ss_table_worker_emit(ss_table_worker *self, const uint8_t **request, size_t *length);
+/* Emit, and push what is left, if anything is, to output. SS_OK: that is done, and ss_queue_done was told so; else
+ * verdict says why not, and the request is still at hand. */
+ss_status ss_table_worker_pass(ss_table_worker *self, ss_consumer *queue, ss_worker *worker, ss_consumer *output);
 
 /* ------------------------------------------------------------------ receiver: where transports hand over */
 

@@ -344,27 +344,6 @@ static ss_status apply_actions(const run *r) {
 
 /* ---------------------------------------------------------------- items */
 
-/* Of the attributes of an item. */
-static uint32_t attributes_field(const ss_table *table, uint32_t row) {
-    if (table->signal == SS_SIGNAL_TRACES) {
-        return SS_SPAN_ATTRIBUTES;
-    }
-    if (table->signal == SS_SIGNAL_LOGS) {
-        return SS_LOG_RECORD_ATTRIBUTES;
-    }
-    switch (table->kind[row]) {
-    case SS_METRIC_HISTOGRAM: return SS_HISTOGRAM_DATA_POINT_ATTRIBUTES;
-    case SS_METRIC_EXPONENTIAL_HISTOGRAM: return SS_EXPONENTIAL_HISTOGRAM_DATA_POINT_ATTRIBUTES;
-    case SS_METRIC_SUMMARY: return SS_SUMMARY_DATA_POINT_ATTRIBUTES;
-    default: return SS_NUMBER_DATA_POINT_ATTRIBUTES;
-    }
-}
-
-static ss_reader attributes_of(const ss_table *table, uint32_t row) {
-    const uint8_t *start = table->bytes + table->attributes_offset[row];
-    return (ss_reader){start, start + table->attributes_length[row]};
-}
-
 /* An attribute among the fields of a message: [start, end) is the whole field. No start: there is none any more. */
 typedef struct found_attribute {
     const uint8_t *start;
@@ -462,7 +441,7 @@ static bool has_watched_key(const attributes *self, ss_reader fields, uint32_t t
 
 /* Cut the first attribute of each watched key out of an item, without more of it being read than is needed. */
 static inline ss_status delete_watched(const attributes *self, ss_table *table, uint32_t row, uint32_t tag) {
-    const ss_reader fields = attributes_of(table, row);
+    const ss_reader fields = ss_attributes_of(table, row);
     const uint8_t *pos = fields.pos;
     uint64_t missing = self->all_watched;
     ss_status status = SS_OK;
@@ -487,7 +466,7 @@ static ss_status change_item(const run *r, uint32_t row, uint32_t field, bool is
     ss_status status = SS_OK;
     if (!is_read) {
         ss_attribute_list_empty(list);
-        status = ss_attribute_list_read(list, r->table->bytes, attributes_of(r->table, row), field);
+        status = ss_attribute_list_read(list, r->table->bytes, ss_attributes_of(r->table, row), field);
     }
     if (status == SS_OK) {
         status = apply_actions(r);
@@ -551,7 +530,7 @@ static ss_status admit(const run *r, uint32_t row, uint32_t field, admission *kn
         ss_attribute_list_empty(&r->scratch->list);
         if (self->reads_list) {
             known->has_read = true;
-            status = ss_attribute_list_read(&r->scratch->list, r->table->bytes, attributes_of(r->table, row), field);
+            status = ss_attribute_list_read(&r->scratch->list, r->table->bytes, ss_attributes_of(r->table, row), field);
         }
     }
     if (status == SS_OK && *is_admitted && self->include) {
@@ -567,11 +546,11 @@ static ss_status admit(const run *r, uint32_t row, uint32_t field, admission *kn
 static __attribute__((noinline)) ss_status delete_from_items(const attributes *self, ss_table *table) {
     const bool is_of_points = table->signal == SS_SIGNAL_METRICS;
     const uint32_t n_rows = table->n_rows;
-    uint32_t field = n_rows ? attributes_field(table, 0) : 0;
+    uint32_t field = n_rows ? ss_attributes_field(table, 0) : 0;
     ss_status status = SS_OK;
     for (uint32_t row = 0; row < n_rows && status == SS_OK; row++) {
         if (table->verdict[row] == SS_KEEP) {
-            field = is_of_points ? attributes_field(table, row) : field;
+            field = is_of_points ? ss_attributes_field(table, row) : field;
             status = delete_watched(self, table, row, TAG(field, SS_WIRE_BYTES));
         }
     }
@@ -587,7 +566,7 @@ static ss_status run_on_items(const run *r) {
         if (r->table->verdict[row] != SS_KEEP) {
             continue;
         }
-        const uint32_t field = attributes_field(r->table, row);
+        const uint32_t field = ss_attributes_field(r->table, row);
         const uint32_t tag = TAG(field, SS_WIRE_BYTES);
         bool is_admitted = true;
         if (is_chosen) {
@@ -598,7 +577,7 @@ static ss_status run_on_items(const run *r) {
         }
         if (self->only_deletes) {
             status = delete_watched(self, r->table, row, tag);
-        } else if (self->watches_all || has_watched_key(self, attributes_of(r->table, row), tag)) {
+        } else if (self->watches_all || has_watched_key(self, ss_attributes_of(r->table, row), tag)) {
             status = change_item(r, row, field, known.has_read);
         }
     }

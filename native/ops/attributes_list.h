@@ -4,6 +4,7 @@
 #define SS_ATTRIBUTES_LIST_H
 
 #include "core/arena.h"
+#include "otlp_fields.h"
 #include "spansieve.h"
 
 typedef struct ss_attribute {
@@ -14,6 +15,28 @@ typedef struct ss_attribute {
     ss_bytes key;
     ss_bytes value; /* body of the AnyValue */
 } ss_attribute;
+
+/* The number of the field that an item has its attributes in. */
+static inline uint32_t ss_attributes_field(const ss_table *table, uint32_t row) {
+    if (table->signal == SS_SIGNAL_TRACES) {
+        return SS_SPAN_ATTRIBUTES;
+    }
+    if (table->signal == SS_SIGNAL_LOGS) {
+        return SS_LOG_RECORD_ATTRIBUTES;
+    }
+    switch (table->kind[row]) {
+    case SS_METRIC_HISTOGRAM: return SS_HISTOGRAM_DATA_POINT_ATTRIBUTES;
+    case SS_METRIC_EXPONENTIAL_HISTOGRAM: return SS_EXPONENTIAL_HISTOGRAM_DATA_POINT_ATTRIBUTES;
+    case SS_METRIC_SUMMARY: return SS_SUMMARY_DATA_POINT_ATTRIBUTES;
+    default: return SS_NUMBER_DATA_POINT_ATTRIBUTES;
+    }
+}
+
+/* The fields of an item from its first attribute to its last. */
+static inline ss_reader ss_attributes_of(const ss_table *table, uint32_t row) {
+    const uint8_t *start = table->bytes + table->attributes_offset[row];
+    return (ss_reader){start, start + table->attributes_length[row]};
+}
 
 /* Zero-initialised is empty and valid. One thread at a time. */
 typedef struct ss_attribute_list {

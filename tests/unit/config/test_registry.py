@@ -8,8 +8,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from collector.config.fields import section
-from collector.ids import Kind
+from collector import registry
+from collector.component import Stability
+from collector.config.fields import option, section
+from collector.config.schema import components, left_out
+from collector.ids import Kind, Signal
 from collector.registry import Registry, Unavailable, UnknownType
 
 FAKES = "tests.unit.config.spansieve_fakes"
@@ -78,20 +81,69 @@ def test_other_distributions_add_types(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         importlib.metadata, "entry_points", lambda group: points if group == "spansieve.components" else []
     )
-    registry = Registry(FAKES)
-    assert registry.find(Kind.EXPORTER, "theirs") == ("theirs", "theirs.exporter", factory)
-    assert registry.types(Kind.EXPORTER) == ["broken", "debug", "kafka", "otlp_http", "plain", "theirs"]
+    types = Registry(FAKES)
+    assert types.find(Kind.EXPORTER, "theirs") == ("theirs", "theirs.exporter", factory)
+    assert types.types(Kind.EXPORTER) == ["broken", "debug", "kafka", "otlp_http", "plain", "theirs"]
     with pytest.raises(Unavailable, match="no such thing"):
-        registry.find(Kind.EXPORTER, "broken")
+        types.find(Kind.EXPORTER, "broken")
     with pytest.raises(Unavailable, match="SimpleNamespace is not made by `section`"):
-        registry.find(Kind.EXPORTER, "plain")
+        types.find(Kind.EXPORTER, "plain")
     with pytest.raises(UnknownType):
-        registry.find(Kind.EXPORTER, "other")
+        types.find(Kind.EXPORTER, "other")
+
+
+@pytest.mark.parametrize(
+    "error", [ValueError("bad"), SystemExit(3), SyntaxError("bad"), RecursionError("bad")]
+)
+def test_whatever_an_import_raises_is_the_reason(
+    monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    """With the place where it was raised, in the tree too; only the user's own interrupt goes through."""
+
+    def fail(_name: str = "") -> None:
+        raise error
+
+    point = SimpleNamespace(name="exporters.broken", module="theirs.broken", load=fail)
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: [point])
+    with pytest.raises(Unavailable, match=rf"^{type(error).__name__}: .*\(.*\)$"):
+        Registry(FAKES).find(Kind.EXPORTER, "broken")
+    monkeypatch.setattr(registry, "_import", fail)
+    with pytest.raises(Unavailable, match=rf"^{type(error).__name__}: .*\(.*\)$"):
+        Registry(FAKES).find(Kind.EXPORTER, "debug")
+    error = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        Registry(FAKES).find(Kind.EXPORTER, "debug")
+
+
+def test_component_that_cannot_be_shown_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever its factory is made of, the others are shown, and the reason is said."""
+
+    @section
+    class Odd:
+        key: NoSuchType = option(1, doc="A key of no type.")  # type: ignore[name-defined]  # noqa: F821
+
+    factories = {
+        "odd": SimpleNamespace(config=Odd, signals=frozenset(Signal), stability=Stability.BETA, aliases=()),
+        "text": SimpleNamespace(
+            config=section(type("Config", (), {})), signals=("traces",), stability="beta", aliases=()
+        ),
+        "none": None,
+    }
+    points = [
+        SimpleNamespace(name=f"exporters.{name}", module=__name__, load=lambda factory=factory: factory)
+        for name, factory in factories.items()
+    ]
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: points)
+    left = {found.type: str(found) for found in left_out(Registry(FAKES)) if found.kind is Kind.EXPORTER}
+    assert {"kafka", "none", "odd", "text"} == left.keys()
+    assert left["odd"].startswith("exporter \"odd\" is left out: NameError: name 'NoSuchType'")
+    shown = [found.registered.type for found in components(Registry(FAKES)) if found.kind is Kind.EXPORTER]
+    assert ["debug", "otlp_http"] == shown
 
 
 def test_our_own_tree_can_be_listed() -> None:
     """Every module in the component folders of this project can be found by its file name."""
-    registry = Registry()
+    types = Registry()
     for kind in Kind:
-        for type in registry.types(kind):
-            assert registry.find(kind, type).type == type
+        for type in types.types(kind):
+            assert types.find(kind, type).type == type

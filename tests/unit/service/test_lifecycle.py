@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from collector.component import Settings
-from collector.errors import StartError
+from collector.errors import StartError, explain
 from collector.ids import Signal
 from collector.lean import replace
 from collector.native.pipeline import Queue
@@ -101,18 +101,26 @@ class TestStart:
         assert "ready watch" not in journal
 
     @pytest.mark.parametrize("step", ["__init__", "start"])
+    @pytest.mark.parametrize("kind", [KeyError, SystemExit, BaseException])
     def test_component_with_a_bug_is_one_that_cannot_start(
-        self, host: Host, journal: list[str], step: str
+        self,
+        host: Host,
+        journal: list[str],
+        caplog: pytest.LogCaptureFixture,
+        step: str,
+        kind: type[BaseException],
     ) -> None:
-        """Whatever it raises: nothing is left running, and the message names it and its error."""
+        """Whatever it raises: nothing is left running, the message names it and its error, the log has where."""
 
         def fail(*_arguments: Any) -> None:
-            raise KeyError("oops")
+            raise kind("oops")
 
         buggy = make_factory(type("Buggy", (FakeReceiver,), {step: fail}))
         with pytest.raises(StartError) as caught:
             Service(host).start(make_document(PIPELINES, factories={"in": buggy}))
-        assert """"in" receiver: KeyError('oops')""" in caught.value.message
+        assert f'"in" receiver: {explain(kind("oops"))}' in caught.value.message
+        (record,) = [record for record in caplog.records if record.levelname == "ERROR"]
+        assert "in fail" in record.fields["traceback"]  # type: ignore[attr-defined]
         assert journal.count("start out(traces)") == journal.count("shutdown out(traces)")
 
     def test_failing_extension_is_said_to_be_one(self, host: Host, journal: list[str]) -> None:
@@ -242,7 +250,7 @@ class TestReload:
 
         class Broken(FakeWatcher):
             def ready(self) -> None:
-                raise RuntimeError("broken")
+                raise SystemExit("broken")
 
             not_ready = samples = ready  # type: ignore[assignment]
 
@@ -257,8 +265,22 @@ class TestReload:
         service.not_ready()
         assert "not ready watch" in journal
         service.shutdown()
-        failures = {record.message for record in caplog.records if record.levelname == "ERROR"}
-        assert {"ready failed", "not_ready failed", "samples failed"} == failures
+        errors = [record for record in caplog.records if record.levelname == "ERROR"]
+        assert {"ready failed", "not_ready failed", "samples failed"} == {record.message for record in errors}
+        assert all("in ready" in record.fields["traceback"] for record in errors)  # type: ignore[attr-defined]
+
+    def test_samples_before_a_broken_one_are_shown(self, host: Host) -> None:
+        """What a component gives that is no Sample costs what comes behind it, not the page."""
+
+        class Odd(FakeWatcher):
+            def samples(self) -> Any:
+                yield from super().samples()
+                yield "no sample"
+
+        service = Service(host)
+        service.start(make_document(PIPELINES, extensions="odd", factories={"odd": make_factory(Odd)}))
+        assert 0 == _value(service, "part_events", part="odd")
+        service.shutdown()
 
     @pytest.mark.parametrize("fails", [False, True])
     def test_exporter_that_stays_gets_what_the_other_holds(self, host: Host, fails: bool) -> None:
