@@ -23,8 +23,8 @@ from collector.config.sections import MetricsSection, PipelineSection, ServiceSe
 from collector.config.syntax import join
 from collector.config.values import nearest
 from collector.errors import ConfigError, Problem
-from collector.ids import ComponentID, InvalidID, Kind
-from collector.lean import TYPE_CHECKING, Any
+from collector.ids import ComponentID, InvalidID, Kind, Signal
+from collector.lean import TYPE_CHECKING, Any, NamedTuple
 from collector.registry import Unavailable, UnknownType
 
 if TYPE_CHECKING:
@@ -56,6 +56,14 @@ def build(resolved: Resolved, registry: Registry) -> Document:
     return _Build(resolved, registry).run()
 
 
+class _Doubt(NamedTuple):
+    """A component that could not be decoded."""
+
+    kind: Kind
+    id: ComponentID
+    problems: tuple[Problem, ...]
+
+
 class _Build:
     def __init__(self, resolved: Resolved, registry: Registry) -> None:
         self._values = resolved.values
@@ -65,6 +73,9 @@ class _Build:
         self._warnings = list(resolved.warnings)
         # Ids as configured, whether or not they could be decoded: a reference to a faulty one is no second problem.
         self._known: dict[Kind, set[ComponentID]] = {}
+        # Ids as they were probably meant to be: nor is a reference to one whose type is misspelt in its section.
+        self._meant: set[tuple[Kind, ComponentID]] = set()
+        self._doubts: list[_Doubt] = []
 
     def run(self) -> Document:
         if not self._values:
@@ -76,10 +87,13 @@ class _Build:
                 self._fail("", f"has invalid keys: {show_key(key)}{advice}", key)
         components = {kind: self._components(kind) for kind in Kind}
         self._check_sections()
+        n_before = len(self._problems)
         service = self._service(components)
-        if self._problems:
+        used = _used(service) if len(self._problems) == n_before else None
+        self._settle(used)
+        if self._problems or used is None:
             raise ConfigError(self._problems)
-        self._warn_of_unused(components, service)
+        self._warn_of_components(components, used)
         return Document(
             receivers=components[Kind.RECEIVER],
             processors=components[Kind.PROCESSOR],
@@ -120,34 +134,44 @@ class _Build:
                 continue
             known.add(id)
             entry = self._component(kind, id, value, path)
-            if entry is not None:
+            if isinstance(entry, ComponentEntry):
                 entries[id] = entry
+            else:
+                self._doubts.append(_Doubt(kind, id, entry))
         return entries
 
-    def _component(self, kind: Kind, id: ComponentID, value: Any, path: str) -> ComponentEntry | None:
+    def _component(
+        self, kind: Kind, id: ComponentID, value: Any, path: str
+    ) -> ComponentEntry | tuple[Problem, ...]:
+        """Return the decoded component, or what is wrong with it."""
         try:
             registered = self._registry.find(kind, id.type)
         except UnknownType:
-            types = self._registry.types(kind)
-            from collector.config.elsewhere import advice_on
+            from collector.config.unknown import explain
 
-            word = nearest(id.type, types)
-            advice = advice_on(kind, id.type) or (f"; did you mean {word!r}?" if word else "")
-            self._fail(
-                path, f'unknown type: "{id.type}" for id: "{id}" (valid values: [{" ".join(types)}]){advice}'
-            )
-            return None
+            found = explain(self._registry, kind, id)
+            if found.meant is not None:
+                self._meant.add((kind, found.meant))
+            return (Problem(path, found.message + self._locate(path), found.in_use),)
         except Unavailable as error:
-            self._fail(path, f'{kind.singular} "{id.type}" cannot be loaded: {error}')
-            return None
+            message = f'{kind.singular} "{id.type}" cannot be loaded: {error}'
+            return (Problem(path, message + self._locate(path)),)
         if registered.type != id.type:
             self._warn(path, f'"{id.type}" alias is deprecated; use "{registered.type}" instead')
         try:
             config: Any = decode(registered.factory.config, value, path, self._locate)
         except ConfigError as error:
-            self._problems += error.problems
-            return None
+            return error.problems
         return ComponentEntry(registered.type, registered.factory, config)
+
+    def _settle(self, used: Mapping[Kind, set[ComponentID]] | None) -> None:
+        """Tell what is wrong with components: what harms only those that are used is a warning for the others."""
+        for kind, id, problems in self._doubts:
+            is_harmless = used is not None and id not in used[kind] and all(each.in_use for each in problems)
+            if is_harmless:
+                self._warnings += [f"{problem}; nothing uses it, so it is left out" for problem in problems]
+            else:
+                self._problems += problems
 
     def _check_sections(self) -> None:
         for kind in (Kind.RECEIVER, Kind.EXPORTER):
@@ -202,11 +226,11 @@ class _Build:
                 continue
             if id in pipelines:
                 self._fail(path, f'duplicate name "{id}" after trimming spaces')
-            pipelines[id] = self._pipeline(pipeline, path)
+            pipelines[id] = self._pipeline(pipeline, path, id.signal)
         if len(self._problems) == n_before:
             # Connectors are judged by all pipelines together; a component may be faulty in the same way for several.
-            for path, message in dict.fromkeys(check_pipelines(pipelines, components)):
-                self._fail(path, message)
+            for problem in dict.fromkeys(check_pipelines(pipelines, components)):
+                self._fail(problem.path, problem.message)
         telemetry = section.telemetry
         for signal in ("logs", "traces"):
             if getattr(telemetry, signal).processors:
@@ -258,18 +282,24 @@ class _Build:
             self._problems += error.problems
             return {}
 
-    def _pipeline(self, section: PipelineSection, path: str) -> Pipeline:
+    def _pipeline(self, section: PipelineSection, path: str, signal: Signal) -> Pipeline:
         for kind, texts in ((Kind.RECEIVER, section.receivers), (Kind.EXPORTER, section.exporters)):
             if not texts:
                 self._fail(path, f"must have at least one {kind.singular}")
         return Pipeline(
-            self._references(path, section.receivers, Kind.RECEIVER, "receivers", also=Kind.CONNECTOR),
-            self._references(path, section.processors, Kind.PROCESSOR, "processors"),
-            self._references(path, section.exporters, Kind.EXPORTER, "exporters", also=Kind.CONNECTOR),
+            self._references(path, section.receivers, Kind.RECEIVER, "receivers", Kind.CONNECTOR, signal),
+            self._references(path, section.processors, Kind.PROCESSOR, "processors", None, signal),
+            self._references(path, section.exporters, Kind.EXPORTER, "exporters", Kind.CONNECTOR, signal),
         )
 
     def _references(
-        self, path: str, texts: Iterable[str], kind: Kind, key: str = "", also: Kind | None = None
+        self,
+        path: str,
+        texts: Iterable[str],
+        kind: Kind,
+        key: str = "",
+        also: Kind | None = None,
+        signal: Signal | None = None,
     ) -> tuple[ComponentID, ...]:
         ids: dict[ComponentID, None] = {}
         known = self._known[kind] | (self._known[also] if also else set())
@@ -281,8 +311,12 @@ class _Build:
                 self._fail(place, str(error))
                 continue
             if id not in known:
-                word = nearest(str(id), map(str, sorted(known)))
-                advice = f"; did you mean {word!r}?" if word else ""
+                kinds = (kind, also) if also else (kind,)
+                if any((each, id) in self._meant for each in kinds):
+                    continue
+                from collector.config.unknown import advise_on_reference
+
+                advice = advise_on_reference(self._registry, self._known, kinds, id, signal)
                 self._fail(path, f'references {kind.singular} "{id}" which is not configured{advice}', place)
             elif id in ids and kind is Kind.PROCESSOR:
                 self._fail(path, f'references processor "{id}" multiple times', place)
@@ -291,21 +325,31 @@ class _Build:
             ids[id] = None
         return tuple(ids)
 
-    def _warn_of_unused(
-        self, components: Mapping[Kind, Mapping[ComponentID, ComponentEntry]], service: Service
+    def _warn_of_components(
+        self,
+        components: Mapping[Kind, Mapping[ComponentID, ComponentEntry]],
+        used: Mapping[Kind, set[ComponentID]],
     ) -> None:
-        pipelines = service.pipelines.values()
-        used = {
-            Kind.RECEIVER: {id for pipeline in pipelines for id in pipeline.receivers},
-            Kind.PROCESSOR: {id for pipeline in pipelines for id in pipeline.processors},
-            Kind.EXPORTER: {id for pipeline in pipelines for id in pipeline.exporters},
-            Kind.EXTENSION: set(service.extensions),
-        }
-        used[Kind.CONNECTOR] = used[Kind.RECEIVER] | used[Kind.EXPORTER]
         for kind, entries in components.items():
             place = "service::extensions" if kind is Kind.EXTENSION else "any pipeline"
-            for id in entries:
+            for id, entry in entries.items():
+                path = join(kind.value, id)
                 if id not in used[kind]:
-                    self._warn(
-                        join(kind.value, id), f"configured but not listed in {place}: it has no effect"
-                    )
+                    self._warn(path, f"configured but not listed in {place}: it has no effect")
+                elif hasattr(entry.config, "warnings"):
+                    for field, message in entry.config.warnings():
+                        self._warn(join(path, field) if field else path, message)
+
+
+def _used(service: Service) -> dict[Kind, set[ComponentID]]:
+    """Return what runs of each kind."""
+    pipelines = service.pipelines.values()
+    receivers = {id for pipeline in pipelines for id in pipeline.receivers}
+    exporters = {id for pipeline in pipelines for id in pipeline.exporters}
+    return {
+        Kind.RECEIVER: receivers,
+        Kind.PROCESSOR: {id for pipeline in pipelines for id in pipeline.processors},
+        Kind.EXPORTER: exporters,
+        Kind.CONNECTOR: receivers | exporters,
+        Kind.EXTENSION: set(service.extensions),
+    }

@@ -81,5 +81,5 @@ def resolve(sources: Sequence[str], sets: Sequence[str], environ: Mapping[str, s
     expander = Expander(lambda uri: read(uri, "env", environ))
     values = expander.expand(values)
     places.expanded(expander.references)
-    located = [Problem(path, message + places.locate(path)) for path, message in expander.problems]
+    located = [Problem(each.path, each.message + places.locate(each.path)) for each in expander.problems]
     return Resolved(values, places, located, list(expander.warnings))

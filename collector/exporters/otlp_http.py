@@ -43,6 +43,7 @@ _HAS_RETRY_AFTER = frozenset({429, 503})
 # HTTP status -> google.rpc.Code, for a client that waits for the outcome; what is not listed is UNKNOWN.
 _CODES = {400: 3, 401: 16, 403: 7, 404: 12, 429: 8, 502: 14, 503: 14, 504: 14}
 _UNKNOWN = 2
+_ENDPOINTS = ("endpoint", "traces_endpoint", "metrics_endpoint", "logs_endpoint")
 _HAS_PORT = re.compile(r":[0-9]{1,6}\Z", re.ASCII)
 _REJECTED_KEYS = ("rejectedSpans", "rejectedDataPoints", "rejectedLogRecords")
 # What reading JSON that is not as expected can raise: no JSON, other types, Infinity, 64 KiB of brackets.
@@ -120,12 +121,14 @@ class Config(ClientConfig):
 
     def problems(self) -> Iterator[tuple[str, str]]:
         """Yield (field, message) for each rule that the values break."""
-        fields = ("endpoint", "traces_endpoint", "metrics_endpoint", "logs_endpoint")
-        urls = [(field, getattr(self, field)) for field in fields if getattr(self, field)]
-        if not urls:
+        if not any(getattr(self, field) for field in _ENDPOINTS):
             yield "endpoint", "at least one endpoint must be specified"
-        for field, url in urls:
-            if not _is_url(url):
+
+    def problems_in_use(self) -> Iterator[tuple[str, str]]:
+        """Yield (field, message) for what only an exporter that runs stumbles over."""
+        for field in _ENDPOINTS:
+            url = getattr(self, field)
+            if url and not _is_url(url):
                 yield field, f"expected a URL such as 'http://localhost:4318', got {url!r}"
         if len(self.tls.curve_preferences) > 1:
             yield "tls::curve_preferences", "more than one is not supported yet in this exporter"

@@ -865,6 +865,21 @@ def validation() -> Iterator[Case]:
             yield over(f"validation: {path.rstrip('+')} {value}", *layers)
 
 
+def unused() -> Iterator[Case]:
+    """Yield what is checked of components that are configured and that nothing uses."""
+    for path, values in VALIDATION.items():
+        section, _, rest = path.rstrip("+").partition("/")
+        if section == "service":
+            continue
+        type, slash, below = rest.partition("/")
+        id = f"{section}/{type}~unused"
+        for value in values:
+            layers = [(f"{id}{slash}{below}", value)]
+            if path.endswith("+"):
+                layers.insert(0, (id, _GRPC[1]))
+            yield over(f"unused: {path.rstrip('+')} {value}", *layers)
+
+
 def merging() -> Iterator[Case]:
     """Yield layers over layers."""
     for name, layers in {
