@@ -20,6 +20,7 @@ from collector.config.expand import UNKNOWN, Expanded, plain
 from collector.config.pipelines import check_pipelines
 from collector.config.resolve import Resolved, resolve
 from collector.config.sections import MetricsSection, PipelineSection, ServiceSection
+from collector.config.sources import SECTIONS
 from collector.config.syntax import join
 from collector.config.values import nearest
 from collector.errors import ConfigError, Problem
@@ -29,8 +30,6 @@ from collector.registry import Unavailable, UnknownType
 
 if TYPE_CHECKING:
     from collector.registry import Registry
-
-_SECTIONS = (*(kind.value for kind in Kind), "service")
 
 
 def load(
@@ -69,6 +68,8 @@ class _Build:
         self._values = resolved.values
         self._locate = resolved.places.locate
         self._registry = registry
+        self._empty = resolved.empty
+        self._notes = resolved.notes
         self._problems = list(resolved.problems)
         self._warnings = list(resolved.warnings)
         # Ids as configured, whether or not they could be decoded: a reference to a faulty one is no second problem.
@@ -79,11 +80,12 @@ class _Build:
 
     def run(self) -> Document:
         if not self._values:
-            raise ConfigError([Problem("", "empty configuration file")])
+            raise ConfigError([Problem(name, "empty configuration file") for name in self._empty or ("",)])
+        self._warnings += [f"{name}: empty configuration file: it changes nothing" for name in self._empty]
         for key in self._values:
-            if key not in _SECTIONS:
-                word = nearest(key, _SECTIONS)
-                advice = f"; did you mean {word!r}?" if word else f"; valid keys: {', '.join(_SECTIONS)}"
+            if key not in SECTIONS:
+                word = nearest(key, SECTIONS)
+                advice = f"; did you mean {word!r}?" if word else f"; valid keys: {', '.join(SECTIONS)}"
                 self._fail("", f"has invalid keys: {show_key(key)}{advice}", key)
         components = {kind: self._components(kind) for kind in Kind}
         self._check_sections()
@@ -103,6 +105,7 @@ class _Build:
             service=service,
             values=plain(self._values),
             warnings=tuple(self._warnings),
+            notes=tuple(self._notes),
         )
 
     def _fail(self, path: str, message: str, place: str = "") -> None:

@@ -117,8 +117,8 @@ def test_problems_of_all_sections_are_told_in_one_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("", "empty configuration file"),
-        ("{}", "empty configuration file"),
+        ("", "yaml: empty configuration file"),
+        ("{}", "yaml: empty configuration file"),
         (GOOD + "extras: {}", "has invalid keys: extras; valid keys: receivers, processors, exporters, connectors, extensions, service"),
         (GOOD.replace("processors:\n", "procesors:\n", 1).replace("      processors: [batch]\n", ""), "has invalid keys: procesors; did you mean 'processors'?"),
         (GOOD.replace("  debug:\n", "  debgu:\n"), 'exporters::debgu: unknown type: "debgu" for id: "debgu" (valid values: [debug kafka otlp_http]); did you mean \'debug\'?'),
