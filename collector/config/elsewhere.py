@@ -95,7 +95,8 @@ _ADVICE = {
     (Kind.PROCESSOR, "span_metrics"): _FROM_SPANS,
     (Kind.PROCESSOR, "service_graph"): _FROM_SPANS,
     (Kind.PROCESSOR, "routing"): "a pipeline for each receiver is what there is of routing",
-    (Kind.EXPORTER, "logging"): "the logging exporter has been deprecated, use the debug exporter instead",
+    (Kind.EXPORTER, "logging"): "the logging exporter has been deprecated, use the debug exporter instead; "
+    "spansieve validate --fix FILE writes it",
     (Kind.EXPORTER, "jaeger"): "Jaeger takes OTLP: use otlp_grpc, port 4317",
     (Kind.EXPORTER, "jaeger_thrift"): "Jaeger takes OTLP: use otlp_grpc, port 4317",
     (Kind.EXPORTER, "loki"): "Loki takes OTLP: use otlp_http with endpoint: http://loki:3100/otlp",
