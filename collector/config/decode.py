@@ -214,7 +214,7 @@ class _Decoder:
         if not isinstance(value, str):
             advice = "; put it in quotes" if isinstance(value, bool | int | float) else ""
             if annotation is Secret:
-                return self._fail(path, f"expected text, got {_kind(value)}{advice}")
+                return self._fail(path, f"expected text, got {_kind(value)}{advice}", in_use=value is None)
             return self._expected("text", value, path, advice)
         if option.choices:
             return self._choice(option, option.choices, value, path)
@@ -230,7 +230,8 @@ class _Decoder:
             for choice in choices:
                 if choice.casefold() == value.casefold():
                     return choice
-        return self._expected("one of " + ", ".join(map(repr, choices)), value, path)
+        is_scalar = isinstance(value, str | int | float)
+        return self._expected("one of " + ", ".join(map(repr, choices)), value, path, in_use=is_scalar)
 
     def _int(self, option: Option, value: Any, path: str) -> Any:
         if isinstance(value, float) and value.is_integer():

@@ -168,13 +168,19 @@ class _Build:
         return ComponentEntry(registered.type, registered.factory, config)
 
     def _settle(self, used: Mapping[Kind, set[ComponentID]] | None) -> None:
-        """Tell what is wrong with components: what harms only those that are used is a warning for the others."""
-        for kind, id, problems in self._doubts:
-            is_harmless = used is not None and id not in used[kind] and all(each.in_use for each in problems)
-            if is_harmless:
-                self._warnings += [f"{problem}; nothing uses it, so it is left out" for problem in problems]
-            else:
-                self._problems += problems
+        """Tell what is wrong with components: what harms only those that are used is a warning for the others.
+
+        Where there is something else to mend, it is told with all the rest.
+        """
+        problems = [problem for doubt in self._doubts for problem in doubt.problems]
+        is_harmless = used is not None and all(
+            id not in used[kind] and all(problem.in_use for problem in found)
+            for kind, id, found in self._doubts
+        )
+        if is_harmless and not self._problems:
+            self._warnings += [f"{problem}; nothing uses it, so it is left out" for problem in problems]
+        else:
+            self._problems += problems
 
     def _check_sections(self) -> None:
         for kind in (Kind.RECEIVER, Kind.EXPORTER):

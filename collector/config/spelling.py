@@ -16,8 +16,13 @@ _MOST_SLIPS = 3
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """Return the known word that word was probably meant to be; None when it resembles none."""
     plain = _plain(word)
-    most = min(_MOST_SLIPS, max(1, len(plain) // _LETTERS_A_SLIP))
-    near = [(slips, other) for other in known if (slips := _count_slips(plain, _plain(other), most)) <= most]
+    near = []
+    for other in known:
+        plain_other = _plain(other)
+        most = min(_MOST_SLIPS, max(1, min(len(plain), len(plain_other)) // _LETTERS_A_SLIP))
+        slips = _count_slips(plain, plain_other, most)
+        if slips <= most:
+            near.append((slips, other))
     return min(near)[1] if near else None
 
 

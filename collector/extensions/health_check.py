@@ -22,6 +22,26 @@ _NEVER = "0001-01-01T00:00:00Z"
 
 
 @section
+class Server:
+    """Where probes are answered."""
+
+    endpoint: str = option("localhost:13133", doc="host:port to listen on.")
+    tls: Any = unserved("probes are answered in plain text")
+    auth: Any = unserved("keep the endpoint on an address that only probes reach")
+    cors: Any = unserved()
+    response_headers: Any = unserved()
+    middlewares: Any = unserved()
+
+    def problems_in_use(self) -> Iterator[tuple[str, str]]:
+        """Yield what is no address."""
+        if self.endpoint:
+            try:
+                split_address(self.endpoint)
+            except ValueError as error:
+                yield "endpoint", str(error)
+
+
+@section
 class ResponseBody:
     """What is answered instead of the JSON status."""
 
@@ -66,17 +86,11 @@ class ComponentHealth:
 
 
 @section
-class Http:
+class Http(Server):
     """Probes over HTTP, with `use_v2`."""
 
-    endpoint: str = option("localhost:13133", doc="host:port to listen on.")
     status: Status = option(factory=Status, doc="The status of the collector.")
     config: ConfigPath = option(factory=ConfigPath, doc="The configuration in effect.")
-    tls: Any = unserved("probes are answered in plain text")
-    auth: Any = unserved("keep the endpoint on an address that only probes reach")
-    cors: Any = unserved()
-    response_headers: Any = unserved()
-    middlewares: Any = unserved()
 
     def problems(self) -> Iterator[tuple[str, str]]:
         """Yield what is wrong, in the Collector's words."""
@@ -85,16 +99,11 @@ class Http:
         if self.status.enabled and not self.status.path.startswith("/"):
             yield "status::path", "path must start with /"
 
-    def problems_in_use(self) -> Iterator[tuple[str, str]]:
-        """Yield what is no address."""
-        yield from _address_problems(self.endpoint)
-
 
 @section
-class Config:
+class Config(Server):
     """The Collector's keys."""
 
-    endpoint: str = option("localhost:13133", doc="host:port to listen on; without `use_v2` and `http`.")
     path: str = option("/", doc="Path that is answered; one that ends in / with all below it.")
     response_body: ResponseBody | None = option(None, doc="Answer these texts instead of the JSON status.")
     check_collector_pipeline: CheckCollectorPipeline = option(
@@ -106,16 +115,6 @@ class Config:
     component_health: ComponentHealth | None = option(
         None, doc="Accepted, with a warning: components have no say in the status yet."
     )
-    tls: Any = unserved("probes are answered in plain text")
-    auth: Any = unserved("keep the endpoint on an address that only probes reach")
-    cors: Any = unserved()
-    response_headers: Any = unserved()
-    middlewares: Any = unserved()
-
-    @property
-    def v2(self) -> Http | None:
-        """What to answer in the second version's way; None: in the first one's."""
-        return self.http if self.use_v2 else None
 
     def problems(self) -> Iterator[tuple[str, str]]:
         """Yield what is wrong, in the Collector's words."""
@@ -123,10 +122,8 @@ class Config:
             yield "", "bad config: endpoint must be specified"
         if not self.path.startswith("/"):
             yield "", "bad config: path must start with /"
-
-    def problems_in_use(self) -> Iterator[tuple[str, str]]:
-        """Yield what is no address."""
-        yield from _address_problems(self.endpoint)
+        if self.use_v2 and self.http is None and self.grpc is None:
+            yield "", "must specify at least one protocol"
 
     def warnings(self) -> Iterator[tuple[str, str]]:
         """Say which keys have no effect."""
@@ -138,14 +135,6 @@ class Config:
             yield "grpc", "not served: the gRPC port of an otlp receiver answers grpc.health.v1.Health"
         if self.component_health is not None:
             yield "component_health", "has no effect yet: the status is that of the collector as a whole"
-
-
-def _address_problems(endpoint: str) -> Iterator[tuple[str, str]]:
-    if endpoint:
-        try:
-            split_address(endpoint)
-        except ValueError as error:
-            yield "endpoint", str(error)
 
 
 class HealthCheck:
@@ -165,10 +154,10 @@ class HealthCheck:
     def start(self) -> None:
         """Listen."""
         config = self._config
-        if config.v2 is None:
+        if not config.use_v2:
             self._server = self._serve(config.endpoint, {config.path: self.answer})
-        elif config.v2.status.enabled:
-            self._server = self._serve(config.v2.endpoint, {config.v2.status.path: self.answer_v2})
+        elif config.http is not None and config.http.status.enabled:
+            self._server = self._serve(config.http.endpoint, {config.http.status.path: self.answer_v2})
 
     def ready(self) -> None:
         """Answer 200 from now on."""

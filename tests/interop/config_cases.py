@@ -28,6 +28,9 @@ service:
 """
 
 
+_EXPORTERS = "service/pipelines/traces/exporters"
+
+
 class Case(NamedTuple):
     """A command line and what it finds.
 
@@ -56,8 +59,16 @@ def nest(path: str, value: str) -> str:
 
 
 def over(name: str, *layers: tuple[str, str], **environ: str) -> Case:
-    """Return a case of the base with layers, each (path with slashes, YAML in flow style), over it."""
+    """Return a case of the base with layers, each (path with slashes, YAML in flow style), over it.
+
+    An otlp_http of a layer is in use, unless the layers say what is: of others the Collector looks at little.
+    """
     files: dict[str, str | bytes] = {"base.yaml": BASE}
+    paths = [path for path, _ in layers]
+    if any(path.split("/")[:2] == ["exporters", "otlp_http"] for path in paths) and not any(
+        path.startswith(_EXPORTERS) for path in paths
+    ):
+        layers = (*layers, (_EXPORTERS, "[otlp_http]"))
     for number, (path, value) in enumerate(layers):
         files[f"layer{number}.yaml"] = nest(path, value) + "\n"
     return Case(name, tuple(f"--config=FOLDER/{file}" for file in files), files, environ)
@@ -347,7 +358,9 @@ DOCUMENTS: dict[str, str | bytes] = {
     "unknown tag": BASE.replace("[nop]", "!nope [nop]"),
     "binary": BASE.replace("  batch:\n", "  batch: {timeout: !!binary MXM=}\n"),
     "set": BASE.replace("  batch:\n", "  batch: !!set {a}\n"),
-    "block text": BASE.replace("  nop:\n", "  nop:\n  otlp_http:\n    endpoint: |\n      http://x\n"),
+    "block text": BASE.replace("  nop:\n", "  nop:\n  otlp_http:\n    endpoint: |\n      http://x\n").replace(
+        "[nop]", "[otlp_http]"
+    ),
     "folded text": BASE.replace("  nop:\n", "  nop:\n  otlp_http:\n    endpoint: >-\n      http://x\n"),
     "deep": BASE + "x: " + "[" * 20000 + "]" * 20000 + "\n",
     "bomb": "a: &a [x, x, x, x, x, x, x, x, x]\n"

@@ -98,7 +98,10 @@ def test_older_names_are_ids_of_their_own() -> None:
 
 def test_null_where_a_value_is_needed_is_told() -> None:
     """By path and line, by validate as by a run (contrib #33486)."""
-    (problem,) = problems("exporters: {otlp_http: {endpoint: 'http://a', headers: {token: null}}}")
+    (problem,) = problems(
+        "exporters: {otlp_http: {endpoint: 'http://a', headers: {token: null}}}",
+        traces(exporters="otlp_http"),
+    )
     assert problem == "exporters::otlp_http::headers::token: expected text, got null (yaml:1)"
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from collector.component import AdminRequest, Settings
-from collector.extensions.health_check import Config, HealthCheck, Http, ResponseBody
+from collector.extensions.health_check import Config, HealthCheck, Http, ResponseBody, Status
 from collector.ids import ComponentID
 
 GET = AdminRequest("GET", "/", "")
@@ -114,8 +114,10 @@ def test_second_version_answers_the_status() -> None:
     assert {"2023-11-14T22:13:20.25Z"} == {body["start_time"] for body in bodies}
 
 
-def test_second_version_without_its_section_is_the_first() -> None:
-    """As in the Collector's `health_check`."""
-    setup = Setup(use_v2=True)
-    setup.check.start()
-    assert ["/"] == list(setup.served["routes"])
+def test_second_version_serves_only_what_is_asked_for() -> None:
+    """Nothing over HTTP when there is no section for it, or its status is off."""
+    for config in ({"grpc": {}}, {"http": Http(status=Status(enabled=False))}):
+        setup = Setup(use_v2=True, **config)
+        setup.check.start()
+        setup.check.shutdown(0.0)
+        assert {} == setup.served
