@@ -61,14 +61,13 @@ def nest(path: str, value: str) -> str:
 def over(name: str, *layers: tuple[str, str], **environ: str) -> Case:
     """Return a case of the base with layers, each (path with slashes, YAML in flow style), over it.
 
-    An otlp_http of a layer is in use, unless the layers say what is: of others the Collector looks at little.
+    Their otlp_http or debug is in use, unless they say what is: the Collector looks at little of others.
     """
     files: dict[str, str | bytes] = {"base.yaml": BASE}
-    paths = [path for path, _ in layers]
-    if any(path.split("/")[:2] == ["exporters", "otlp_http"] for path in paths) and not any(
-        path.startswith(_EXPORTERS) for path in paths
-    ):
-        layers = (*layers, (_EXPORTERS, "[otlp_http]"))
+    configured = dict.fromkeys(path.split("/")[1] for path, _ in layers if path.startswith("exporters/"))
+    used = [id for id in configured if id in ("otlp_http", "debug")]
+    if used and not any(path.startswith(_EXPORTERS) for path, _ in layers):
+        layers = (*layers, (_EXPORTERS, f"[{', '.join(used)}]"))
     for number, (path, value) in enumerate(layers):
         files[f"layer{number}.yaml"] = nest(path, value) + "\n"
     return Case(name, tuple(f"--config=FOLDER/{file}" for file in files), files, environ)
