@@ -173,6 +173,19 @@ class Component(Protocol):
         return False
 
 
+class UnservedExtension(Component):
+    """An extension of the Collector that is accepted and does nothing; its configuration's `warnings` say so."""
+
+    def __init__(self, config: Any, settings: Settings) -> None:
+        """Need nothing."""
+
+    def start(self) -> None:
+        """Nothing to do."""
+
+    def shutdown(self, deadline_s: float) -> None:
+        """Nothing to wait for."""
+
+
 class OpProcessor(Component, Protocol):
     """A processor whose work is one native op; neighbours share one pass over the bytes."""
 
@@ -236,9 +249,11 @@ class Factory:
     """What a component module exports as `factory`.
 
     Attributes:
-        config: a `section` of `option` fields; may have `problems(self)`, a generator of (field, message), and
-            `problems_for(self, signal)` for what a pipeline of that signal needs, and of a processor
-            `without_effect(self, signal)` for the keys that change nothing there; of a processor that gathers
+        config: a `section` of `option` fields; may have `problems(self)`, a generator of (field, message),
+            `problems_in_use(self)` for what does no harm while nothing uses the component, and
+            `problems_for(self, signal)` for what a pipeline of that signal needs; `warnings(self)` for what an
+            operator is told of a component in use, and of a processor `without_effect(self, signal)` for the keys
+            that change nothing there; of a processor that gathers
             requests `metadata_names`, the headers that it tells them apart by, of one that reads some of a request
             `read_metadata`.
         create: makes the component from its configuration and Settings.

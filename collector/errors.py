@@ -12,10 +12,15 @@ class CollectorError(Exception):
 
 
 class Problem(NamedTuple):
-    """One fault of a configuration: where it stands and what is wrong there."""
+    """One fault of a configuration: where it stands and what is wrong there.
+
+    Attributes:
+        in_use: of a component: it is a fault only where something uses the component.
+    """
 
     path: str
     message: str
+    in_use: bool = False
 
     def __str__(self) -> str:
         return f"{self.path}: {self.message}" if self.path else self.message

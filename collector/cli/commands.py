@@ -76,9 +76,23 @@ def spansieve(context: click.Context, /, **options: tuple[str, ...]) -> int | No
 @spansieve.command()
 @_common
 @click.option("--strict", is_flag=True, help="Let a warning fail too.")
+@click.option(
+    "--fix", "path", metavar="FILE", help="Write FILE anew as it should be today, and show what changes."
+)
+@click.option("--dry-run", "is_dry", is_flag=True, help="With --fix: only show what would change.")
 @click.pass_obj
-def validate(before: Options, /, strict: bool, **options: tuple[str, ...]) -> int:
-    """Check a configuration without running it."""
+def validate(
+    before: Options, /, strict: bool, path: str | None, is_dry: bool, **options: tuple[str, ...]
+) -> int:
+    """Check a configuration without running it.
+
+    With --fix names and keys of older Collectors are replaced by those of today; everything else in the file, comments
+    too, stays as it is. It is written only if it is then no worse than before.
+    """
+    if path is not None:
+        from collector.cli.fix import fix
+
+        return fix(before + Options(**options), path, is_dry=is_dry)
     from collector.cli.validate import validate as run
 
     return run(before + Options(**options), strict=strict)

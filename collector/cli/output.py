@@ -24,6 +24,12 @@ def warn(warnings: Iterable[object]) -> None:
         print(f"Warning: {warning}", file=sys.stderr)
 
 
+def note(notes: Iterable[str]) -> None:
+    """Print what the operator may want to know, one a line."""
+    for text in notes:
+        print(f"Note: {text}", file=sys.stderr)
+
+
 def tell(message: str) -> int:
     """Print what is wrong with the command line itself, and return the exit code."""
     print(f"Error: {message}", file=sys.stderr)

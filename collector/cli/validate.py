@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collector.cli import Options
-from collector.cli.output import accepts_feature_gates, fail, warn
+from collector.cli.output import accepts_feature_gates, fail, note, warn
 from collector.config.load import load
 from collector.errors import ConfigError
 from collector.registry import Registry
@@ -21,5 +21,6 @@ def validate(options: Options, *, strict: bool) -> int:
         document = load(options.configs, options.sets, Registry())
     except ConfigError as error:
         return fail(error)
+    note(document.notes)
     warn(document.warnings)
     return 1 if strict and document.warnings else 0

@@ -116,10 +116,11 @@ class _Decoder:
         if any(key.required and key.field not in fields for key in keys.values()):
             return _FAILED
         config = config_class(**fields)
-        for name, message in config.problems() if hasattr(config, "problems") else ():
-            # A faulty value has its default here, of which nobody wants to hear; rules over several fields wait.
-            if not doubtful or name.partition("::")[0] not in {"", *doubtful}:
-                self._fail(join(path, name) if name else path, message)
+        for rules, in_use in (("problems", False), ("problems_in_use", True)):
+            for name, message in getattr(config, rules, tuple)():
+                # A faulty value has its default here, of which nobody wants to hear; rules over several fields wait.
+                if not doubtful or name.partition("::")[0] not in {"", *doubtful}:
+                    self._fail(join(path, name) if name else path, message, in_use=in_use)
         return config if len(self.problems) == n_before else _FAILED
 
     def _key(self, key: Key, values: dict[str, Any], path: str) -> Any:
@@ -138,7 +139,7 @@ class _Decoder:
             return MISSING
         if key.option.refused is not None:
             if plain(value):
-                return self._fail(below, f"not supported yet{key.option.refused}")
+                return self._fail(below, f"not supported yet{key.option.refused}", in_use=True)
             return MISSING  # it asks for nothing
         return self._value(annotation, key.option, value, below)
 
@@ -213,7 +214,7 @@ class _Decoder:
         if not isinstance(value, str):
             advice = "; put it in quotes" if isinstance(value, bool | int | float) else ""
             if annotation is Secret:
-                return self._fail(path, f"expected text, got {_kind(value)}{advice}")
+                return self._fail(path, f"expected text, got {_kind(value)}{advice}", in_use=value is None)
             return self._expected("text", value, path, advice)
         if option.choices:
             return self._choice(option, option.choices, value, path)
@@ -229,14 +230,16 @@ class _Decoder:
             for choice in choices:
                 if choice.casefold() == value.casefold():
                     return choice
-        return self._expected("one of " + ", ".join(map(repr, choices)), value, path)
+        is_scalar = isinstance(value, str | int | float)
+        return self._expected("one of " + ", ".join(map(repr, choices)), value, path, in_use=is_scalar)
 
     def _int(self, option: Option, value: Any, path: str) -> Any:
         if isinstance(value, float) and value.is_integer():
             value = int(value)
         if isinstance(value, bool) or not isinstance(value, int):
             unit = f" of {option.unit}" if option.unit.isalpha() else ""
-            return self._expected("a whole number" + unit, value, path, _quotes_advice(value))
+            cut_off = isinstance(value, float) and math.isfinite(value)
+            return self._expected("a whole number" + unit, value, path, _quotes_advice(value), in_use=cut_off)
         if option.maximum is None and value > _INT64_MAX:
             return self._expected(f"at most {_INT64_MAX}", value, path)
         return self._in_range(option, value, path, str)
@@ -252,9 +255,8 @@ class _Decoder:
             value = "0s"
         if not isinstance(value, str):
             number = isinstance(value, int | float) and not isinstance(value, bool)
-            return self._expected(
-                expected, value, path, f': missing unit in duration "{value}"' if number else ""
-            )
+            advice = f': missing unit in duration "{value}"' if number else ""
+            return self._expected(expected, value, path, advice, in_use=number)
         try:
             duration = parse_duration(value)
         except ValueError as error:
@@ -271,16 +273,20 @@ class _Decoder:
     ) -> Any:
         unit = f" {option.unit}" if option.unit else ""
         if option.minimum is not None and value < option.minimum:
-            return self._fail(path, f"expected at least {show(option.minimum)}{unit}, got {show(value)}")
-        if option.maximum is not None and value > option.maximum:
-            return self._fail(path, f"expected at most {show(option.maximum)}{unit}, got {show(value)}")
-        return value
+            limit = f"least {show(option.minimum)}"
+        elif option.maximum is not None and value > option.maximum:
+            limit = f"most {show(option.maximum)}"
+        else:
+            return value
+        return self._fail(path, f"expected at {limit}{unit}, got {show(value)}", in_use=True)
 
-    def _expected(self, expected: str, value: Any, path: str, advice: str = "") -> Any:
-        return self._fail(path, f"expected {expected}, got {describe(value)}{advice}")
+    def _expected(
+        self, expected: str, value: Any, path: str, advice: str = "", *, in_use: bool = False
+    ) -> Any:
+        return self._fail(path, f"expected {expected}, got {describe(value)}{advice}", in_use=in_use)
 
-    def _fail(self, path: str, message: str, place: str = "") -> Any:
-        self.problems.append(Problem(path, message + self._locate(place or path)))
+    def _fail(self, path: str, message: str, place: str = "", *, in_use: bool = False) -> Any:
+        self.problems.append(Problem(path, message + self._locate(place or path), in_use))
         return _FAILED
 
     def _advice(self, name: str, keys: dict[str, Key]) -> str:

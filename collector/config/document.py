@@ -166,6 +166,7 @@ class Document(NamedTuple):
     Attributes:
         values: the map that it was decoded from, sources merged and references replaced; holds secrets.
         warnings: what an operator should look at, one sentence each.
+        notes: what they may want to know, one sentence each.
     """
 
     receivers: Mapping[ComponentID, ComponentEntry]
@@ -176,3 +177,4 @@ class Document(NamedTuple):
     service: Service
     values: Mapping[str, Any]
     warnings: tuple[str, ...]
+    notes: tuple[str, ...] = ()

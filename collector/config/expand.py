@@ -75,15 +75,16 @@ class Expander:
 
     Attributes:
         problems: with the path of the value.
-        warnings: each once.
+        warnings: with the path of the value, each once.
         references: by the path of the value, the references in it, such as `${env:PORT}`, without literal values.
     """
 
     def __init__(self, read: Callable[[str], Text]) -> None:
         self.problems: list[Problem] = []
-        self.warnings: dict[str, None] = {}
+        self.warnings: dict[Problem, None] = {}
         self.references: dict[str, list[str]] = {}
         self._read = read
+        self._path = ""
         self._n_references = 0
         self._length = 0
 
@@ -98,6 +99,7 @@ class Expander:
             return [self._top(item, syntax.join(path, index)) for index, item in enumerate(value)]
         if not isinstance(value, str) or "$" not in value:
             return value
+        self._path = path
         try:
             return self._text(value, self.references.setdefault(path, []), 0)
         except SourceError as error:
@@ -169,10 +171,13 @@ class Expander:
         self._length += len(source.text)
         if self._n_references > MAX_REFERENCES or self._length > MAX_LENGTH:
             raise SourceError("too many recursive expansions")
-        if source.warning:
-            self.warnings[source.warning] = None
         # A file ends in a newline that no header or token wants.
         text = source.text.removesuffix("\n")
+        warning = source.warning
+        if not text and uri.startswith("file:"):
+            warning = f"the file {source.name!r} is empty"
+        if warning:
+            self.warnings[Problem(self._path, warning)] = None
         if not text and source.is_literal:
             return ""
         try:

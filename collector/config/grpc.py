@@ -97,7 +97,7 @@ class GrpcServer:
         return self.max_concurrent_streams or _DEFAULT_STREAMS
 
     def problems(self) -> Iterator[tuple[str, str]]:
-        """Yield what is no address, and sizes out of range."""
+        """Yield sizes out of range."""
         if not 0 <= self.max_recv_msg_size_mib <= _MAX_MESSAGE_MIB:
             yield (
                 "max_recv_msg_size_mib",
@@ -109,4 +109,7 @@ class GrpcServer:
         for name in ("read_buffer_size", "write_buffer_size"):
             if getattr(self, name) < 0:
                 yield name, f"{name} value must be greater than or equal to 0"
+
+    def problems_in_use(self) -> Iterator[tuple[str, str]]:
+        """Yield what is no address."""
         yield from endpoint_problems(self)

@@ -60,7 +60,7 @@ class Cors:
         """Value of the header that names the exposed ones."""
         return ", ".join(map(canonical_name, self.exposed_headers))
 
-    def problems(self) -> Iterator[tuple[str, str]]:
+    def problems_in_use(self) -> Iterator[tuple[str, str]]:
         """Yield names that are none."""
         for key in ("allowed_headers", "exposed_headers"):
             for name in getattr(self, key):
@@ -152,7 +152,7 @@ class HttpServer:
                 lines += f"{canonical_name(name)}: {value!s}\r\n"
         return lines
 
-    def problems(self) -> Iterator[tuple[str, str]]:
+    def problems_in_use(self) -> Iterator[tuple[str, str]]:
         """Yield addresses and headers that are none."""
         yield from endpoint_problems(self)
         yield from header_problems(self.response_headers, "response_headers")

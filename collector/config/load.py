@@ -20,17 +20,16 @@ from collector.config.expand import UNKNOWN, Expanded, plain
 from collector.config.pipelines import check_pipelines, without_effect
 from collector.config.resolve import Resolved, resolve
 from collector.config.sections import MetricsSection, PipelineSection, ServiceSection
+from collector.config.sources import SECTIONS
 from collector.config.syntax import join
 from collector.config.values import nearest
 from collector.errors import ConfigError, Problem, explain, place_of
-from collector.ids import ComponentID, InvalidID, Kind
-from collector.lean import TYPE_CHECKING, Any
+from collector.ids import ComponentID, InvalidID, Kind, Signal
+from collector.lean import TYPE_CHECKING, Any, NamedTuple
 from collector.registry import Unavailable, UnknownType
 
 if TYPE_CHECKING:
     from collector.registry import Registry
-
-_SECTIONS = (*(kind.value for kind in Kind), "service")
 
 
 def load(
@@ -56,32 +55,49 @@ def build(resolved: Resolved, registry: Registry) -> Document:
     return _Build(resolved, registry).run()
 
 
+class _Doubt(NamedTuple):
+    """A component that could not be decoded."""
+
+    kind: Kind
+    id: ComponentID
+    problems: tuple[Problem, ...]
+
+
 class _Build:
     def __init__(self, resolved: Resolved, registry: Registry) -> None:
         self._values = resolved.values
         self._locate = resolved.places.locate
         self._registry = registry
+        self._empty = resolved.empty
+        self._notes = resolved.notes
         self._problems = list(resolved.problems)
         self._warnings = list(resolved.warnings)
         # Ids as configured, whether or not they could be decoded: a reference to a faulty one is no second problem.
         self._known: dict[Kind, set[ComponentID]] = {}
+        # Ids as they were probably meant to be: nor is a reference to one whose type is misspelt in its section.
+        self._meant: set[tuple[Kind, ComponentID]] = set()
+        self._doubts: list[_Doubt] = []
 
     def run(self) -> Document:
         if not self._values:
-            raise ConfigError([Problem("", "empty configuration file")])
+            raise ConfigError([Problem(name, "empty configuration file") for name in self._empty or ("",)])
+        self._warnings += [f"{name}: empty configuration file: it changes nothing" for name in self._empty]
         for key in self._values:
-            if key not in _SECTIONS:
-                word = nearest(key, _SECTIONS)
-                advice = f"; did you mean {word!r}?" if word else f"; valid keys: {', '.join(_SECTIONS)}"
+            if key not in SECTIONS:
+                word = nearest(key, SECTIONS)
+                advice = f"; did you mean {word!r}?" if word else f"; valid keys: {', '.join(SECTIONS)}"
                 self._fail("", f"has invalid keys: {show_key(key)}{advice}", key)
         components = {kind: self._components(kind) for kind in Kind}
         self._check_sections()
+        n_before = len(self._problems)
         service = self._service(components)
-        if self._problems:
+        used = _used(service) if len(self._problems) == n_before else None
+        self._settle(used)
+        if self._problems or used is None:
             raise ConfigError(self._problems)
-        self._warn_of_unused(components, service)
-        for path, message in without_effect(service.pipelines, components):
-            self._warn(path, message)
+        self._warn_of_components(components, used)
+        for problem in without_effect(service.pipelines, components):
+            self._warn(problem.path, problem.message)
         return Document(
             receivers=components[Kind.RECEIVER],
             processors=components[Kind.PROCESSOR],
@@ -91,6 +107,7 @@ class _Build:
             service=service,
             values=plain(self._values),
             warnings=tuple(self._warnings),
+            notes=tuple(self._notes),
         )
 
     def _fail(self, path: str, message: str, place: str = "") -> None:
@@ -122,37 +139,53 @@ class _Build:
                 continue
             known.add(id)
             entry = self._component(kind, id, value, path)
-            if entry is not None:
+            if isinstance(entry, ComponentEntry):
                 entries[id] = entry
+            else:
+                self._doubts.append(_Doubt(kind, id, entry))
         return entries
 
-    def _component(self, kind: Kind, id: ComponentID, value: Any, path: str) -> ComponentEntry | None:
+    def _component(
+        self, kind: Kind, id: ComponentID, value: Any, path: str
+    ) -> ComponentEntry | tuple[Problem, ...]:
+        """Return the decoded component, or what is wrong with it."""
         try:
             registered = self._registry.find(kind, id.type)
         except UnknownType:
-            types = self._registry.types(kind)
-            from collector.config.elsewhere import advice_on
+            from collector.config import unknown
 
-            word = nearest(id.type, types)
-            advice = advice_on(kind, id.type) or (f"; did you mean {word!r}?" if word else "")
-            self._fail(
-                path, f'unknown type: "{id.type}" for id: "{id}" (valid values: [{" ".join(types)}]){advice}'
-            )
-            return None
+            found = unknown.explain(self._registry, kind, id)
+            if found.meant is not None:
+                self._meant.add((kind, found.meant))
+            return (Problem(path, found.message + self._locate(path), found.in_use),)
         except Unavailable as error:
-            self._fail(path, f'{kind.singular} "{id.type}" cannot be loaded: {error}')
-            return None
+            message = f'{kind.singular} "{id.type}" cannot be loaded: {error}'
+            return (Problem(path, message + self._locate(path)),)
         if registered.type != id.type:
             self._warn(path, f'"{id.type}" alias is deprecated; use "{registered.type}" instead')
         try:
             config: Any = decode(registered.factory.config, value, path, self._locate)
         except ConfigError as error:
-            self._problems += error.problems
-            return None
+            return error.problems
         except Exception as error:  # noqa: BLE001 what somebody else's configuration class is made of
-            self._fail(path, f'{kind.singular} "{id.type}" cannot read it: {explain(error)}{place_of(error)}')
-            return None
+            message = f'{kind.singular} "{id.type}" cannot read it: {explain(error)}{place_of(error)}'
+            return (Problem(path, message + self._locate(path)),)
         return ComponentEntry(registered.type, registered.factory, config)
+
+    def _settle(self, used: Mapping[Kind, set[ComponentID]] | None) -> None:
+        """Tell what is wrong with components: what harms only those that are used is a warning for the others.
+
+        Where there is something else to mend, it is told with all the rest.
+        """
+        problems = [problem for doubt in self._doubts for problem in doubt.problems]
+        is_harmless = used is not None and all(
+            id not in used[kind] and all(problem.in_use for problem in found)
+            for kind, id, found in self._doubts
+        )
+        if is_harmless and not self._problems:
+            self._warnings += [f"{problem}; nothing uses it, so it is left out" for problem in problems]
+        else:
+            self._problems += problems
 
     def _check_sections(self) -> None:
         for kind in (Kind.RECEIVER, Kind.EXPORTER):
@@ -207,11 +240,11 @@ class _Build:
                 continue
             if id in pipelines:
                 self._fail(path, f'duplicate name "{id}" after trimming spaces')
-            pipelines[id] = self._pipeline(pipeline, path)
+            pipelines[id] = self._pipeline(pipeline, path, id.signal)
         if len(self._problems) == n_before:
             # Connectors are judged by all pipelines together; a component may be faulty in the same way for several.
-            for path, message in dict.fromkeys(check_pipelines(pipelines, components)):
-                self._fail(path, message)
+            for problem in dict.fromkeys(check_pipelines(pipelines, components)):
+                self._fail(problem.path, problem.message)
         telemetry = section.telemetry
         for signal in ("logs", "traces"):
             if getattr(telemetry, signal).processors:
@@ -263,18 +296,24 @@ class _Build:
             self._problems += error.problems
             return {}
 
-    def _pipeline(self, section: PipelineSection, path: str) -> Pipeline:
+    def _pipeline(self, section: PipelineSection, path: str, signal: Signal) -> Pipeline:
         for kind, texts in ((Kind.RECEIVER, section.receivers), (Kind.EXPORTER, section.exporters)):
             if not texts:
                 self._fail(path, f"must have at least one {kind.singular}")
         return Pipeline(
-            self._references(path, section.receivers, Kind.RECEIVER, "receivers", also=Kind.CONNECTOR),
-            self._references(path, section.processors, Kind.PROCESSOR, "processors"),
-            self._references(path, section.exporters, Kind.EXPORTER, "exporters", also=Kind.CONNECTOR),
+            self._references(path, section.receivers, Kind.RECEIVER, "receivers", Kind.CONNECTOR, signal),
+            self._references(path, section.processors, Kind.PROCESSOR, "processors", None, signal),
+            self._references(path, section.exporters, Kind.EXPORTER, "exporters", Kind.CONNECTOR, signal),
         )
 
     def _references(
-        self, path: str, texts: Iterable[str], kind: Kind, key: str = "", also: Kind | None = None
+        self,
+        path: str,
+        texts: Iterable[str],
+        kind: Kind,
+        key: str = "",
+        also: Kind | None = None,
+        signal: Signal | None = None,
     ) -> tuple[ComponentID, ...]:
         ids: dict[ComponentID, None] = {}
         known = self._known[kind] | (self._known[also] if also else set())
@@ -286,8 +325,12 @@ class _Build:
                 self._fail(place, str(error))
                 continue
             if id not in known:
-                word = nearest(str(id), map(str, sorted(known)))
-                advice = f"; did you mean {word!r}?" if word else ""
+                kinds = (kind, also) if also else (kind,)
+                if any((each, id) in self._meant for each in kinds):
+                    continue
+                from collector.config.unknown import advise_on_reference
+
+                advice = advise_on_reference(self._registry, self._known, kinds, id, signal)
                 self._fail(path, f'references {kind.singular} "{id}" which is not configured{advice}', place)
             elif id in ids and kind is Kind.PROCESSOR:
                 self._fail(path, f'references processor "{id}" multiple times', place)
@@ -296,21 +339,31 @@ class _Build:
             ids[id] = None
         return tuple(ids)
 
-    def _warn_of_unused(
-        self, components: Mapping[Kind, Mapping[ComponentID, ComponentEntry]], service: Service
+    def _warn_of_components(
+        self,
+        components: Mapping[Kind, Mapping[ComponentID, ComponentEntry]],
+        used: Mapping[Kind, set[ComponentID]],
     ) -> None:
-        pipelines = service.pipelines.values()
-        used = {
-            Kind.RECEIVER: {id for pipeline in pipelines for id in pipeline.receivers},
-            Kind.PROCESSOR: {id for pipeline in pipelines for id in pipeline.processors},
-            Kind.EXPORTER: {id for pipeline in pipelines for id in pipeline.exporters},
-            Kind.EXTENSION: set(service.extensions),
-        }
-        used[Kind.CONNECTOR] = used[Kind.RECEIVER] | used[Kind.EXPORTER]
         for kind, entries in components.items():
             place = "service::extensions" if kind is Kind.EXTENSION else "any pipeline"
-            for id in entries:
+            for id, entry in entries.items():
+                path = join(kind.value, id)
                 if id not in used[kind]:
-                    self._warn(
-                        join(kind.value, id), f"configured but not listed in {place}: it has no effect"
-                    )
+                    self._warn(path, f"configured but not listed in {place}: it has no effect")
+                elif hasattr(entry.config, "warnings"):
+                    for field, message in entry.config.warnings():
+                        self._warn(join(path, field) if field else path, message)
+
+
+def _used(service: Service) -> dict[Kind, set[ComponentID]]:
+    """Return what runs of each kind."""
+    pipelines = service.pipelines.values()
+    receivers = {id for pipeline in pipelines for id in pipeline.receivers}
+    exporters = {id for pipeline in pipelines for id in pipeline.exporters}
+    return {
+        Kind.RECEIVER: receivers,
+        Kind.PROCESSOR: {id for pipeline in pipelines for id in pipeline.processors},
+        Kind.EXPORTER: exporters,
+        Kind.CONNECTOR: receivers | exporters,
+        Kind.EXTENSION: set(service.extensions),
+    }

@@ -48,12 +48,16 @@ class Resolved(NamedTuple):
     Attributes:
         values: references replaced, with `Expanded` where one gave a whole value.
         problems: of references.
+        empty: the names of sources that hold nothing.
+        notes: what the operator may want to know of how sources were read.
     """
 
     values: dict[str, Any]
     places: Places
     problems: list[Problem]
     warnings: list[str]
+    empty: list[str]
+    notes: list[str]
 
 
 def resolve(sources: Sequence[str], sets: Sequence[str], environ: Mapping[str, str] = os.environ) -> Resolved:
@@ -67,6 +71,8 @@ def resolve(sources: Sequence[str], sets: Sequence[str], environ: Mapping[str, s
     problems: list[Problem] = []
     values: dict[str, Any] = {}
     places = Places()
+    empty: list[str] = []
+    notes: list[str] = []
     for read_one, arguments in ((lambda uri: read_layer(uri, environ), sources), (read_set, sets)):
         for argument in arguments:
             try:
@@ -76,10 +82,13 @@ def resolve(sources: Sequence[str], sets: Sequence[str], environ: Mapping[str, s
                 continue
             values = merge(values, layer.values)
             places.add(layer.lines)
+            empty += [] if layer.values else [layer.name]
+            notes += [layer.note] if layer.note else []
     if problems:
         raise ConfigError(problems)
     expander = Expander(lambda uri: read(uri, "env", environ))
     values = expander.expand(values)
     places.expanded(expander.references)
-    located = [Problem(path, message + places.locate(path)) for path, message in expander.problems]
-    return Resolved(values, places, located, list(expander.warnings))
+    located = [Problem(each.path, each.message + places.locate(each.path)) for each in expander.problems]
+    warnings = [f"{each}{places.locate(each.path)}" for each in expander.warnings]
+    return Resolved(values, places, located, warnings, empty, notes)

@@ -46,7 +46,8 @@ class MetricsSection:
             yield (
                 "address",
                 "was replaced by readers: "
-                "[{pull: {exporter: {prometheus: {host: localhost, port: 8888}}}}], for example",
+                "[{pull: {exporter: {prometheus: {host: localhost, port: 8888}}}}], for example; "
+                "spansieve validate --fix FILE writes it",
             )
         if self.level != "none" and self.readers == ():
             yield "", "collector telemetry metrics reader should exist when metric level is not none"

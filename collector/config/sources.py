@@ -13,10 +13,11 @@ from collections.abc import Callable, Mapping
 from collector.config import syntax
 from collector.config.merge import merge
 from collector.errors import CollectorError, ConfigError, InvalidYAML, Problem, reason_of
-from collector.ids import is_identifier
+from collector.ids import Kind, is_identifier
 from collector.lean import Any, NamedTuple
 
 SCHEMES = ("env", "file", "http", "https", "yaml")
+SECTIONS = (*(kind.value for kind in Kind), "service")
 
 _NO_MARKS = str.maketrans("", "", "+.-")
 _MAX_BYTES = 16 * 1024 * 1024
@@ -45,10 +46,18 @@ class Text(NamedTuple):
 
 
 class Layer(NamedTuple):
-    """The map that one source holds, and where each path of it was written, as `file.yaml:12`."""
+    """The map that one source holds.
+
+    Attributes:
+        lines: where each path of it was written, as `file.yaml:12`.
+        name: of the source.
+        note: what the operator may want to know of how it was read; empty when there is nothing.
+    """
 
     values: dict[str, Any]
     lines: dict[str, str]
+    name: str = ""
+    note: str = ""
 
 
 def read(uri: str, default_scheme: str, environ: Mapping[str, str]) -> Text:
@@ -154,7 +163,32 @@ def read_layer(uri: str, environ: Mapping[str, str] = os.environ) -> Layer:
         raise ConfigError([Problem("", str(error))]) from error
     if source.warning:
         raise ConfigError([Problem("", source.warning)])
-    return _layer(source.text, lambda line: f"{source.name}:{line}")
+
+    def place(line: int) -> str:
+        return f"{source.name}:{line}"
+
+    parsed, fault = None, ConfigError([])
+    try:
+        parsed = syntax.parse(source.text)
+    except InvalidYAML as error:
+        fault = ConfigError([Problem(place(error.line), error.message)])
+    if parsed is not None and parsed.value is None:
+        return Layer({}, {}, source.name)
+    if parsed is None or not is_configuration(parsed.value):
+        from collector.config import manifests
+
+        found = manifests.read(source.text, place)
+        if found is not None:
+            note = f"{source.name}: the configuration is {found.what}"
+            return _layer(found.value, found.lines, place, source.name, note)
+    if parsed is None:
+        raise fault
+    return _layer(parsed.value, parsed.lines, place, source.name)
+
+
+def is_configuration(value: Any) -> bool:
+    """Tell whether value is a map with a section of a configuration."""
+    return isinstance(value, dict) and any(key.partition("::")[0] in SECTIONS for key in value)
 
 
 def read_set(text: str) -> Layer:
@@ -167,22 +201,23 @@ def read_set(text: str) -> Layer:
     if not equals:
         raise ConfigError([Problem("--set", f"missing equal sign: expected key=value, got {text!r}")])
     document = f"{path.replace('.', '::').strip()}: {value.strip()}"
-    return _layer(document, lambda _line: f"--set {path.strip()}")
-
-
-def _layer(text: str, place: Callable[[int], str]) -> Layer:
+    where = f"--set {path.strip()}"
     try:
-        parsed = syntax.parse(text)
+        parsed = syntax.parse(document)
     except InvalidYAML as error:
-        raise ConfigError([Problem(place(error.line), error.message)]) from error
-    if parsed.value is None:
-        return Layer({}, {})
-    if not isinstance(parsed.value, dict):
+        raise ConfigError([Problem(where, error.message)]) from error
+    return _layer(parsed.value, parsed.lines, lambda _line: where, "--set")
+
+
+def _layer(
+    value: Any, lines: Mapping[str, int], place: Callable[[int], str], name: str, note: str = ""
+) -> Layer:
+    if not isinstance(value, dict):
         from collector.config.decode import describe
 
-        problem = f"expected a map of sections such as 'receivers', got {describe(parsed.value)}"
+        problem = f"expected a map of sections such as 'receivers', got {describe(value)}"
         raise ConfigError([Problem(place(1), problem)])
-    return Layer(_split(parsed.value), {path: place(line) for path, line in parsed.lines.items()})
+    return Layer(_split(value), {path: place(line) for path, line in lines.items()}, name, note)
 
 
 def _split(values: dict[str, Any]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ anchors may multiply.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 from collector.errors import InvalidYAML
 from collector.lean import Any, NamedTuple
@@ -39,10 +40,11 @@ _TAG_TYPES: dict[str, Any] = {
 
 
 class Parsed(NamedTuple):
-    """A value, and for each path in it (`a::b::0`) the line on which it begins."""
+    """A value, for each path in it (`a::b::0`) the line on which it begins, and that of its document."""
 
     value: Any
     lines: dict[str, int]
+    line: int = 1
 
 
 def parse(text: str) -> Parsed:
@@ -51,8 +53,22 @@ def parse(text: str) -> Parsed:
     Raises:
         InvalidYAML: the text cannot be read.
     """
+    documents = parse_all(text)
+    first = next(documents, Parsed(None, {}))
+    second = next(documents, None)
+    if second is not None:
+        raise InvalidYAML("expected one document, found another", second.line)
+    return first
+
+
+def parse_all(text: str) -> Iterator[Parsed]:
+    """Yield the documents of text, of which there may be none.
+
+    Raises:
+        InvalidYAML: the text cannot be read.
+    """
     try:
-        return _Builder(text).build()
+        yield from _Builder(text).documents()
     except yaml.Fault as fault:
         from collector.config.yaml_faults import explain
 
@@ -80,16 +96,13 @@ class _Builder:
         self._n_values = 0
         self._deepest = 0
 
-    def build(self) -> Parsed:
+    def documents(self) -> Iterator[Parsed]:
         self._next()
-        value = None
-        if (event := self._next()).kind == yaml.DOCUMENT:
+        while (event := self._next()).kind == yaml.DOCUMENT:
+            self._lines, self._anchors = {}, {}
             value = self._value(self._next(), "", 0)
             self._next()
-            event = self._next()
-        if event.kind != yaml.STREAM_END:
-            raise InvalidYAML("expected one document, found another", event.line)
-        return Parsed(value, self._lines)
+            yield Parsed(value, self._lines, event.line)
 
     def _next(self) -> Event:
         return next(self._events)

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 _UNITS_NS = {
     "ns": 1,
     "us": 1_000,
-    "\N{MICRO SIGN}s": 1_000,
-    "\N{GREEK SMALL LETTER MU}s": 1_000,
+    "\u00b5s": 1_000,  # the micro sign, and the Greek letter
+    "\u03bcs": 1_000,
     "ms": 1_000_000,
     "s": 1_000_000_000,
     "m": 60_000_000_000,
@@ -117,6 +117,6 @@ def format_address(listener: _socket.socket) -> str:
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """Return the known word that word was probably meant to be."""
-    from difflib import get_close_matches  # needed for errors only
+    from collector.config.spelling import nearest as find  # needed for errors only
 
-    return next(iter(get_close_matches(word, list(known), n=1, cutoff=0.6)), None)
+    return find(word, known)

@@ -70,14 +70,17 @@ class QueueConfig:
     batch: Any = option(None, doc="Not supported yet.")
 
     def problems(self) -> Iterator[tuple[str, str]]:
-        """Yield (field, message) for what is out of bounds or cannot be done yet."""
+        """Yield (field, message) for what is out of bounds."""
         if self.num_consumers < 1:
             yield "num_consumers", f"`num_consumers` must be positive, got {self.num_consumers}"
         if not self.enabled:
             return
         if self.queue_size < 1:
             yield "queue_size", f"`queue_size` must be positive, got {self.queue_size}"
-        if self.batch is not None:
+
+    def problems_in_use(self) -> Iterator[tuple[str, str]]:
+        """Yield (field, message) for what cannot be done yet."""
+        if self.enabled and self.batch is not None:
             yield "batch", "not supported yet; remove it and put the processor 'batch' into the pipeline"
 
 

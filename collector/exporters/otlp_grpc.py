@@ -178,6 +178,12 @@ class Config(ClientConfig):
         """Yield (field, message) for each rule that the values break."""
         if not self.endpoint:
             yield "endpoint", "expected host:port, got nothing; set the server to send to"
+        if self.balancer_name not in _BALANCERS:
+            yield "balancer_name", f"invalid balancer_name: {self.balancer_name}"
+
+    def problems_in_use(self) -> Iterator[tuple[str, str]]:
+        """Yield (field, message) for what only an exporter that runs stumbles over."""
+        if not self.endpoint:
             return
         try:
             parse_endpoint(self.endpoint)
@@ -186,8 +192,6 @@ class Config(ClientConfig):
         names = {self.authority, self.tls.server_name_override} - {""}
         if self.uses_tls and len(names) > 1:
             yield "authority", f"differs from tls::server_name_override {self.tls.server_name_override!r}"
-        if self.balancer_name not in _BALANCERS:
-            yield "balancer_name", f"invalid balancer_name: {self.balancer_name}"
         yield from self.client_problems(self.compression)
 
 

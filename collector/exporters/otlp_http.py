@@ -57,6 +57,7 @@ _TOO_MANY = 429
 _POOLS = 4  # the endpoint's, and those that it redirects to
 # What HTTP/1.1 clients write themselves; Go's ignores them too.
 _RESERVED = frozenset({"content-length", "content-encoding", "transfer-encoding", "trailer", "connection"})
+_ENDPOINTS = ("endpoint", "traces_endpoint", "metrics_endpoint", "logs_endpoint")
 _HAS_PORT = re.compile(r":[0-9]{1,6}\Z", re.ASCII)
 _REJECTED_KEYS = ("rejectedSpans", "rejectedDataPoints", "rejectedLogRecords")
 # What reading JSON that is not as expected can raise: no JSON, other types, Infinity, 64 KiB of brackets.
@@ -151,12 +152,14 @@ class Config(ClientConfig):
 
     def problems(self) -> Iterator[tuple[str, str]]:
         """Yield (field, message) for each rule that the values break."""
-        fields = ("endpoint", "traces_endpoint", "metrics_endpoint", "logs_endpoint")
-        urls = [(field, getattr(self, field)) for field in fields if getattr(self, field)]
-        if not urls:
+        if not any(getattr(self, field) for field in _ENDPOINTS):
             yield "endpoint", "at least one endpoint must be specified"
-        for field, url in urls:
-            if not _is_url(url):
+
+    def problems_in_use(self) -> Iterator[tuple[str, str]]:
+        """Yield (field, message) for what only an exporter that runs stumbles over."""
+        for field in _ENDPOINTS:
+            url = getattr(self, field)
+            if url and not _is_url(url):
                 yield field, f"expected a URL such as 'http://localhost:4318', got {url!r}"
         if len(self.tls.curve_preferences) > 1:
             yield "tls::curve_preferences", "more than one is not supported yet in this exporter"

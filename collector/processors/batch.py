@@ -105,6 +105,10 @@ class Config:
             if key.lower() in seen:
                 yield "", f'duplicate entry in metadata_keys: "{key.lower()}" (case-insensitive)'
             seen.add(key.lower())
+
+    def problems_in_use(self) -> Iterator[tuple[str, str]]:
+        """Yield names that no header has."""
+        for key in self.metadata_keys:
             if not is_header_name(key.removeprefix(":")) or len(key) > lib.SS_METADATA_NAME_MAX:
                 yield "metadata_keys", f"expected the name of a header, got {key!r}"
 

@@ -138,8 +138,8 @@ class Transform:
     )
     operations: tuple[Operation, ...] = option((), doc="What to do with the metrics, in order.")
 
-    def problems(self) -> Iterator[tuple[str, str]]:
-        """Yield what the Collector would refuse, in its words, and what is not supported yet."""
+    def problems_in_use(self) -> Iterator[tuple[str, str]]:
+        """Yield what the Collector would refuse to run, in its words, and what is not supported yet."""
         if not self.include:
             yield "include", 'missing required field "include"'
         if self.match_type and self.match_type not in MATCH_TYPES:

@@ -119,15 +119,21 @@ class Http(HttpServer):
         )
 
     def problems(self) -> Iterator[tuple[str, str]]:
-        """Yield paths that are none or not the only one of their kind."""
-        yield from HttpServer.problems(self)
-        paths = []
+        """Yield paths that are none."""
         for signal in Signal:
             key = f"{signal.value}_url_path"
             try:
-                paths.append(parse_url_path(getattr(self, key)))
+                parse_url_path(getattr(self, key))
             except ValueError as error:
                 yield key, f"invalid HTTP URL path set for signal: {error}"
+
+    def problems_in_use(self) -> Iterator[tuple[str, str]]:
+        """Yield paths that are not the only one of their kind."""
+        yield from HttpServer.problems_in_use(self)
+        try:
+            paths = self.paths
+        except ValueError:
+            return
         if len(set(paths)) < len(paths):
             yield "traces_url_path", "expected a path of its own for each signal"
 

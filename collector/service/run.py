@@ -246,6 +246,8 @@ def _configure_logs(document: Document, instance_id: str) -> Log:
         if sampling.enabled
         else None,
     )
+    for note in document.notes:
+        log.info(note)
     for warning in document.warnings:
         log.warning(str(warning))
     return log

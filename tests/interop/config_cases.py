@@ -28,6 +28,9 @@ service:
 """
 
 
+_EXPORTERS = "service/pipelines/traces/exporters"
+
+
 class Case(NamedTuple):
     """A command line and what it finds.
 
@@ -56,8 +59,15 @@ def nest(path: str, value: str) -> str:
 
 
 def over(name: str, *layers: tuple[str, str], **environ: str) -> Case:
-    """Return a case of the base with layers, each (path with slashes, YAML in flow style), over it."""
+    """Return a case of the base with layers, each (path with slashes, YAML in flow style), over it.
+
+    Their otlp_http or debug is in use, unless they say what is: the Collector looks at little of others.
+    """
     files: dict[str, str | bytes] = {"base.yaml": BASE}
+    configured = dict.fromkeys(path.split("/")[1] for path, _ in layers if path.startswith("exporters/"))
+    used = [id for id in configured if id in ("otlp_http", "debug")]
+    if used and not any(path.startswith(_EXPORTERS) for path, _ in layers):
+        layers = (*layers, (_EXPORTERS, f"[{', '.join(used)}]"))
     for number, (path, value) in enumerate(layers):
         files[f"layer{number}.yaml"] = nest(path, value) + "\n"
     return Case(name, tuple(f"--config=FOLDER/{file}" for file in files), files, environ)
@@ -347,7 +357,9 @@ DOCUMENTS: dict[str, str | bytes] = {
     "unknown tag": BASE.replace("[nop]", "!nope [nop]"),
     "binary": BASE.replace("  batch:\n", "  batch: {timeout: !!binary MXM=}\n"),
     "set": BASE.replace("  batch:\n", "  batch: !!set {a}\n"),
-    "block text": BASE.replace("  nop:\n", "  nop:\n  otlp_http:\n    endpoint: |\n      http://x\n"),
+    "block text": BASE.replace("  nop:\n", "  nop:\n  otlp_http:\n    endpoint: |\n      http://x\n").replace(
+        "[nop]", "[otlp_http]"
+    ),
     "folded text": BASE.replace("  nop:\n", "  nop:\n  otlp_http:\n    endpoint: >-\n      http://x\n"),
     "deep": BASE + "x: " + "[" * 20000 + "]" * 20000 + "\n",
     "bomb": "a: &a [x, x, x, x, x, x, x, x, x]\n"
@@ -863,6 +875,21 @@ def validation() -> Iterator[Case]:
             elif kind == "extensions":
                 layers.append(("service/extensions", f"[{id}]"))
             yield over(f"validation: {path.rstrip('+')} {value}", *layers)
+
+
+def unused() -> Iterator[Case]:
+    """Yield what is checked of components that are configured and that nothing uses."""
+    for path, values in VALIDATION.items():
+        section, _, rest = path.rstrip("+").partition("/")
+        if section == "service":
+            continue
+        type, slash, below = rest.partition("/")
+        id = f"{section}/{type}~unused"
+        for value in values:
+            layers = [(f"{id}{slash}{below}", value)]
+            if path.endswith("+"):
+                layers.insert(0, (id, _GRPC[1]))
+            yield over(f"unused: {path.rstrip('+')} {value}", *layers)
 
 
 def merging() -> Iterator[Case]:

@@ -28,7 +28,7 @@ from tests.interop.config_cases import Case
 _KINDS = (
     config_cases.types, config_cases.variables, config_cases.references, config_cases.sets, config_cases.providers,
     config_cases.documents, config_cases.ids, config_cases.components, config_cases.pipelines, config_cases.validation,
-    config_cases.matches, config_cases.merging, config_cases.examples,
+    config_cases.unused, config_cases.matches, config_cases.merging, config_cases.examples,
 )  # fmt: skip
 _READY = "Everything is ready"
 _LIMIT_S = 60.0

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
+from collector.config import elsewhere
 from collector.config.document import Document
 from collector.config.load import load
 from collector.errors import ConfigError
-from collector.ids import ComponentID
-from collector.registry import Registry
+from collector.ids import ComponentID, Kind
+from collector.registry import Registry, UnknownType
 
 BASE = """
 receivers: {otlp: {protocols: {grpc: }}}
@@ -96,7 +98,10 @@ def test_older_names_are_ids_of_their_own() -> None:
 
 def test_null_where_a_value_is_needed_is_told() -> None:
     """By path and line, by validate as by a run (contrib #33486)."""
-    (problem,) = problems("exporters: {otlp_http: {endpoint: 'http://a', headers: {token: null}}}")
+    (problem,) = problems(
+        "exporters: {otlp_http: {endpoint: 'http://a', headers: {token: null}}}",
+        traces(exporters="otlp_http"),
+    )
     assert problem == "exporters::otlp_http::headers::token: expected text, got null (yaml:1)"
 
 
@@ -135,19 +140,220 @@ def test_telemetry_that_is_not_served_is_told(telemetry: str, problem: str) -> N
     assert problem in found
 
 
-def test_components_of_the_collector_come_with_what_to_do() -> None:
-    """Where there is something close, or nothing is lost."""
-    found = problems(
-        "extensions: {pprof: , zpages: }", "processors: {filter: , batsh: }", "exporters: {logging: }"
+def one_problem(*layers: str) -> str:
+    """Return the only thing that is wrong."""
+    (problem,) = problems(*layers)
+    return problem
+
+
+def traces(**parts: str) -> str:
+    """Return a layer over the base in which the pipeline has other parts."""
+    pipeline = ", ".join(f"{key}: [{ids}]" for key, ids in parts.items())
+    return f"service: {{pipelines: {{traces: {{{pipeline}}}}}}}"
+
+
+class TestUnknownTypes:
+    """What is said of a type that there is not: what it is, and what to do without it."""
+
+    @pytest.mark.parametrize(
+        ("section", "written", "of_today", "advice"),
+        [
+            ("receivers", "prometheus", "", "let Prometheus or a Collector scrape"),
+            ("receivers", "hostmetrics", "host_metrics", "send OTLP to otlp"),
+            ("receivers", "filelog", "file_log", "send its logs as OTLP"),
+            ("receivers", "statsd", "", "let a Collector that has it send OTLP to the receiver otlp"),
+            ("processors", "transform", "", "attributes and resource set, copy, hash and delete attributes"),
+            ("processors", "resourcedetection", "resource_detection", "OTEL_RESOURCE_ATTRIBUTES"),
+            ("processors", "k8sattributes", "k8s_attributes", "OTEL_RESOURCE_ATTRIBUTES"),
+            ("processors", "filter", "", "low_value_filter"),
+            ("exporters", "loki", "", "Loki takes OTLP"),
+            ("exporters", "logging", "", "use the debug exporter"),
+            ("exporters", "prometheusremotewrite", "prometheus_remote_write", "Prometheus takes OTLP"),
+            ("connectors", "spanmetrics", "span_metrics", "make metrics of spans"),
+            ("extensions", "memory_ballast", "", "remove it"),
+        ],
     )
-    assert all(problem.split(": ")[1] == "unknown type" for problem in found)
-    for advice in (
-        "profile this process",
-        "localhost:8888/metrics",
-        "low_value_filter",
-        "did you mean 'batch'?",
-    ):
-        assert any(advice in problem for problem in found)
+    def test_what_the_collector_has_is_known(
+        self, section: str, written: str, of_today: str, advice: str
+    ) -> None:
+        """Under its old name and its new one, with what to do and no word that merely resembles it."""
+        key = {
+            "extensions": "extensions: [x/1]",
+            "connectors": "pipelines: {traces: {exporters: [x/1]}}",
+        }.get(section, f"pipelines: {{traces: {{{section}: [x/1]}}}}")
+        for name in filter(None, (written, of_today)):
+            use = f"service: {{{key}}}".replace("x/1", f"{name}/1")
+            problem = one_problem(f"{section}: {{{name}/1: {{any: thing}}}}", use)
+            assert problem.startswith(f'{section}::{name}/1: unknown type: "{name}"')
+            assert "the Collector has this" in problem
+            assert advice in problem
+            assert "did you mean" not in problem
+            assert (f", {of_today} today," in problem) == (name != of_today and bool(of_today))
+
+    @pytest.mark.parametrize("kind", list(Kind), ids=str)
+    def test_no_component_of_ours_is_said_to_be_missing(self, kind: Kind) -> None:
+        """Every name is one, and none is of a component that is here; an advice is of a name in the list."""
+        registry = Registry()
+        names = list(elsewhere.types(kind))
+        assert len(names) == len({name.replace("_", "") for name in names})
+        for name in names:
+            assert re.fullmatch(r"[a-z][a-z0-9_]{0,62}", name)
+            with pytest.raises(UnknownType):
+                registry.find(kind, name)
+        assert {name for of_kind, name in elsewhere.advised() if of_kind is kind} <= set(names)
+
+    def test_an_advice_names_only_what_there_is(self) -> None:
+        """A component that is recommended can be configured."""
+        registry = Registry()
+        ours = {type for kind in Kind for type in registry.types(kind)}
+        keys = {"metrics_endpoint", "sending_queue", "retry_on_failure"}
+        for kind, name in elsewhere.advised():
+            found = elsewhere.find(kind, name)
+            assert found is not None
+            assert set(re.findall(r"[a-z]+(?:_[a-z]+)+", found.advice)) <= ours | keys
+
+    @pytest.mark.parametrize(
+        ("layer", "advice"),
+        [
+            ("processors: {batsh: }", "did you mean 'batch'?"),
+            ("processors: {memorylimiter: }", "did you mean 'memory_limiter'?"),
+            ("processors: {tailsamplng: }", "did you mean 'tail_sampling', which the Collector has"),
+            ("exporters: {batch: }", "batch is one of the processors: move it there"),
+            ("exporters: {otlphtp: }", "did you mean 'otlp_http'?"),
+            ("processors: {spanmetrics/2: }", "the Collector has this processor, span_metrics today,"),
+            ("exporters: {spanmetrics/2: }", "span_metrics is one of the Collector's"),
+            ("processors: {mine: }", "(valid values: ["),
+        ],
+    )
+    def test_a_slip_of_the_pen_is_seen(self, layer: str, advice: str) -> None:
+        """And a component in the wrong section."""
+        key, _, rest = layer.partition(": {")
+        used = traces(**{key: rest.partition(":")[0]})
+        assert advice in problems(layer, used)[0]
+
+    def test_the_root_of_two_errors_is_told_alone(self) -> None:
+        """A misspelt component is no reason to doubt the reference that spells it right, or as wrongly."""
+        for written in ("batch", "bacth"):
+            problem = one_problem("processors: {bacth: }", traces(processors=written))
+            assert problem.startswith("processors::bacth: unknown type")
+            assert "did you mean 'batch'?" in problem
+
+
+class TestReferences:
+    """What is said of a reference to nothing."""
+
+    BOTH = "exporters: {otlp_grpc: {endpoint: 'a:1'}, otlp_http: {endpoint: 'http://a'}}"
+
+    def test_an_older_name_is_known(self) -> None:
+        """`otlp` was `otlp_grpc`, and nothing else."""
+        problem = one_problem(self.BOTH, traces(exporters="otlp"))
+        assert (
+            'did you mean "otlp_grpc"? otlp is an older name of otlp_grpc, and ids must be equal' in problem
+        )
+        problem = one_problem(
+            "exporters: {otlphttp/b: {endpoint: 'http://a'}}", traces(exporters="otlp_http/b")
+        )
+        assert 'did you mean "otlphttp/b"? otlphttp is an older name of otlp_http' in problem
+
+    @pytest.mark.parametrize(
+        ("parts", "advice"),
+        [
+            ({"exporters": "otlp_htp"}, "; did you mean 'otlp_http'?"),
+            ({"exporters": "otlp_http/backend"}, "; did you mean 'otlp_http'?"),
+            ({"exporters": "kafka"}, "; configured are nop, otlp_grpc, otlp_http"),
+            ({"processors": "nop"}, "; nop is one of the exporters"),
+            ({"processors": "metrics_transfrm"}, "not configured (yaml:1)"),
+        ],
+    )
+    def test_advice_can_be_followed(self, parts: dict[str, str], advice: str) -> None:
+        """It is of the same kind and signal: `metrics_transform` is none for traces."""
+        transform = "processors: {metrics_transform: {transforms: []}}"
+        assert advice in one_problem(self.BOTH, transform, traces(**parts))
+
+
+class TestUnused:
+    """What the Collector does not look at in a component that nothing uses does not stop a start."""
+
+    @pytest.mark.parametrize(
+        "component",
+        [
+            "exporters: {otlp_http: {endpoint: localhost}}",
+            "exporters: {otlp_http: {endpoint: 'http://a', proxy_url: x, timeout: 5}}",
+            "exporters: {otlp_grpc: {endpoint: 'a:99999', headers: {'a b': c}, auth: {authenticator: x}}}",
+            "exporters: {loki: {endpoint: 'http://a'}}",
+            "exporters: {file: {path: /x, group_by: {enabled: true}}}",
+            "receivers: {otlp/2: {protocols: {grpc: {endpoint: localhost}}}}",
+            "receivers: {filelog: {include: [/x]}}",
+            "processors: {metrics_transform: {transforms: [{include: a, action: insert}]}}",
+            "processors: {batch: {send_batch_size: -1}}",
+            "extensions: {health_check: {endpoint: localhost}}",
+            "connectors: {spanmetrics: }",
+        ],
+    )
+    def test_is_warned_of(self, component: str) -> None:
+        """By path and reason; the component is left out."""
+        document = loaded(component)
+        section, _, id = component.partition(": {")
+        id = id.partition(":")[0]
+        assert ComponentID.parse(id) not in getattr(document, section)
+        assert document.warnings
+        for warning in document.warnings:
+            assert warning.startswith(f"{section}::{id}")
+            assert warning.endswith("; nothing uses it, so it is left out")
+
+    @pytest.mark.parametrize(
+        "component",
+        [
+            "exporters: {otlp_http: {endpont: 'http://a'}}",
+            "exporters: {otlp_http: }",
+            "exporters: {otlp_http: {endpoint: 'http://a', sending_queue: {num_consumers: 0}}}",
+            "exporters: {nope: }",
+            "processors: {memory_limiter: }",
+            "processors: {batch: {timeout: x}}",
+            "connectors: {forward: []}",
+        ],
+    )
+    def test_what_the_collector_refuses_is_refused(self, component: str) -> None:
+        """Unknown types and keys, values of other types, and what its own checks find."""
+        assert problems(component)
+
+    def test_is_refused_where_something_uses_it(self) -> None:
+        """And where it cannot be told, since the pipelines are faulty themselves."""
+        broken = "exporters: {otlp_http: {endpoint: localhost}}"
+        assert "expected a URL" in one_problem(broken, traces(exporters="otlp_http"))
+        assert any("expected a URL" in problem for problem in problems(broken, traces(exporters="nope")))
+
+
+class TestAcceptedExtensions:
+    """What the Collector has for its operators, and nothing is lost without."""
+
+    @pytest.mark.parametrize(
+        ("extension", "warning"),
+        [
+            ("zpages: ", "not served yet: metrics are at localhost:8888/metrics"),
+            ("zpages: {endpoint: '0.0.0.0:55679', expvar: {enabled: true}}", "not served yet"),
+            ("pprof: {endpoint: ':1777', save_to_file: /x, block_profile_fraction: 3}", "for Go programs"),
+            ("healthcheckv2: ", 'use "health_check" instead'),
+            ("healthcheckv2: {use_v2: true, http: , grpc: {}}", "grpc: not served"),
+            ("health_check: {http: {endpoint: 'localhost:1'}}", "http: has no effect without use_v2: true"),
+        ],
+    )
+    def test_run_with_a_warning(self, extension: str, warning: str) -> None:
+        """Which says what there is instead."""
+        document = loaded(
+            f"extensions: {{{extension}}}", f"service: {{extensions: [{extension.partition(':')[0]}]}}"
+        )
+        assert 1 == len(document.service.extensions)
+        assert any(warning in text for text in document.warnings)
+
+    def test_receiver_of_nothing(self) -> None:
+        """It needs no warning: it does what it says."""
+        document = loaded(
+            "receivers: {nop: }", traces(receivers="nop"), "receivers: {otlp: {protocols: {grpc: }}}"
+        )
+        assert [
+            "receivers::otlp: configured but not listed in any pipeline: it has no effect (yaml:1)"
+        ] == list(document.warnings)
 
 
 @pytest.mark.parametrize(

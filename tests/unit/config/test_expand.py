@@ -117,11 +117,12 @@ def test_file_gives_its_content(tmp_path: Path) -> None:
     assert plain(expand(f"${{file:{numbers}}}")) == {"a": 1, "b": [2]}
 
 
-def test_unset_variable_warns_once() -> None:
-    """A variable that is not set is null, and said once however often it is used."""
+def test_unset_variable_warns_where_it_is_used() -> None:
+    """A variable that is not set is null, and said once for each value."""
     expander = Expander(lambda uri: read(uri, "env", {}))
-    assert plain(expander.expand({"a": "${X}", "b": ["${X}"]})) == {"a": None, "b": [None]}
-    assert list(expander.warnings) == ['configuration references unset environment variable "X"']
+    assert plain(expander.expand({"a": "${X}${X}", "b": ["${X}"]})) == {"a": "", "b": [None]}
+    warning = 'configuration references unset environment variable "X"'
+    assert [("a", warning), ("b::0", warning)] == [(path, text) for path, text, _ in expander.warnings]
 
 
 @pytest.mark.parametrize(

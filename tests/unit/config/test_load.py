@@ -131,8 +131,8 @@ def test_problems_of_all_sections_are_told_in_one_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("", "empty configuration file"),
-        ("{}", "empty configuration file"),
+        ("", "yaml: empty configuration file"),
+        ("{}", "yaml: empty configuration file"),
         (GOOD + "extras: {}", "has invalid keys: extras; valid keys: receivers, processors, exporters, connectors, extensions, service"),
         (GOOD.replace("processors:\n", "procesors:\n", 1).replace("      processors: [batch]\n", ""), "has invalid keys: procesors; did you mean 'processors'?"),
         (GOOD.replace("  debug:\n", "  debgu:\n"), 'exporters::debgu: unknown type: "debgu" for id: "debgu" (valid values: [debug kafka otlp_http]); did you mean \'debug\'?'),
@@ -140,7 +140,7 @@ def test_problems_of_all_sections_are_told_in_one_run(tmp_path: Path) -> None:
         (GOOD.replace("  debug:\n", "  debug:\n  debug :\n").replace("debug :", "'debug ':"), 'exporters::debug : duplicate name "debug" after trimming spaces'),
         (GOOD.replace("  debug:\n", "  debug:\n  kafka:\n"), "exporters::kafka: exporter \"kafka\" cannot be loaded: needs the module 'spansieve_no_such_module', which is not installed"),
         (GOOD.replace("      grpc:\n      http: {endpoint: \"0.0.0.0:4318\"}\n", ""), "receivers::otlp: must specify at least one protocol when using the OTLP receiver"),
-        (GOOD.replace("[health_check]", "[health_check, zpages]"), 'service::extensions: references extension "zpages" which is not configured'),
+        (GOOD.replace("[health_check]", "[health_check, zpages]"), 'service::extensions: references extension "zpages" which is not configured; configured are health_check'),
         (GOOD.replace("[batch]", "[batch, batch]"), 'service::pipelines::traces: references processor "batch" multiple times'),
         (GOOD.replace("[batch]", "[batch/2]"), "service::pipelines::traces: references processor \"batch/2\" which is not configured; did you mean 'batch'?"),
         (GOOD.replace("[batch]", "['']"), "service::pipelines::traces::processors::0: id must not be empty"),

@@ -160,8 +160,8 @@ class TestCommand:
         """The index without a name, a page with one, an error for what is not there."""
         assert 0 == docs(None, None, Registry())
         assert index(Registry()).text == capsys.readouterr().out
-        assert 0 == docs("nop", None, Registry())
-        assert capsys.readouterr().out.startswith("# Exporter `nop`\n")
+        assert 0 == docs("debug", None, Registry())
+        assert capsys.readouterr().out.startswith("# Exporter `debug`\n")
         assert 1 == docs("x", None, Registry())
         assert capsys.readouterr().err.startswith("Error: there is no component 'x'")
 

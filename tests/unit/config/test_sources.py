@@ -128,10 +128,8 @@ class TestFetch:
 
     def test_a_page_is_a_source(self, pages: str) -> None:
         """With or without a redirect, named by its URL."""
-        assert read_layer(f"{pages}/config.yaml", {}) == (
-            {"a": 1},
-            {"": f"{pages}/config.yaml:1", "a": f"{pages}/config.yaml:1"},
-        )
+        url = f"{pages}/config.yaml"
+        assert read_layer(url, {}) == ({"a": 1}, {"": f"{url}:1", "a": f"{url}:1"}, url, "")
         assert read_layer(f"{pages}/moved", {}).values == {"a": 1}
 
     def test_what_is_no_page_is_told(self, pages: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from collector.component import AdminRequest, Settings
-from collector.extensions.health_check import Config, HealthCheck, ResponseBody
+from collector.extensions.health_check import Config, HealthCheck, Http, ResponseBody, Status
 from collector.ids import ComponentID
 
 GET = AdminRequest("GET", "/", "")
@@ -94,3 +94,30 @@ def test_endpoint_and_path_are_served() -> None:
 def test_problem_has_the_collectors_words(config: dict[str, Any], messages: list[str]) -> None:
     """And the defaults have none."""
     assert messages == [text for _field, text in Config(**config).problems()]
+
+
+def test_second_version_answers_the_status() -> None:
+    """At its own endpoint and path, 503 until all runs and from the beginning of the end."""
+    setup = Setup(use_v2=True, http=Http(endpoint="localhost:1"))
+    setup.check.start()
+    assert "localhost:1" == setup.served["endpoint"]
+    answer = setup.served["routes"]["/status"]
+    answers = [answer(GET)]
+    setup.check.ready()
+    answers.append(answer(GET))
+    setup.check.not_ready()
+    answers.append(answer(GET))
+    assert [503, 200, 503] == [status for status, _, _ in answers]
+    bodies = [json.loads(body) for _, _, body in answers]
+    assert ["StatusStarting", "StatusOK", "StatusStopping"] == [body["status"] for body in bodies]
+    assert [False, True, False] == [body["healthy"] for body in bodies]
+    assert {"2023-11-14T22:13:20.25Z"} == {body["start_time"] for body in bodies}
+
+
+def test_second_version_serves_only_what_is_asked_for() -> None:
+    """Nothing over HTTP when there is no section for it, or its status is off."""
+    for config in ({"grpc": {}}, {"http": Http(status=Status(enabled=False))}):
+        setup = Setup(use_v2=True, **config)
+        setup.check.start()
+        setup.check.shutdown(0.0)
+        assert {} == setup.served

@@ -666,12 +666,12 @@ class TestConfig:
     )
     def test_problem(self, transform: Transform, field: str, message: str) -> None:
         """Each fault gives one problem at its place."""
-        assert [(field, message)] == list(transform.problems())
+        assert [(field, message)] == list(transform.problems_in_use())
 
     def test_a_bad_pattern_is_named(self) -> None:
         """With where it is wrong."""
         transform = Transform(include="a(b", match_type="regexp", action="update")
-        ((field, message),) = transform.problems()
+        ((field, message),) = transform.problems_in_use()
         assert "include" == field
         assert "'a(b'" in message and "at byte 3" in message
 
@@ -681,7 +681,7 @@ class TestConfig:
         transform = Transform(
             include="m", match_type="regexp", action="update", experimental_match_labels=labels
         )
-        assert ["experimental_match_labels::user"] == [field for field, _ in transform.problems()]
+        assert ["experimental_match_labels::user"] == [field for field, _ in transform.problems_in_use()]
 
     def test_both_names_of_the_type_are_known(self) -> None:
         """The older name still works."""

@@ -200,6 +200,7 @@ def make_document(
             shutdown_timeout=shutdown_timeout,
         ),
         warnings=(),
+        notes=(),
     )
 
 
