@@ -128,10 +128,12 @@ class Metrics(NamedTuple):
     Attributes:
         level: how much is measured: none, basic, normal or detailed.
         prometheus: where they can be scraped; None when nowhere.
+        is_stand_in: prometheus is there instead of what was asked for and is not served.
     """
 
     level: str
     prometheus: Prometheus | None
+    is_stand_in: bool = False
 
 
 class Telemetry(NamedTuple):

@@ -219,16 +219,16 @@ class _Build:
             pipelines=pipelines,
             telemetry=Telemetry(
                 telemetry.logs,
-                Metrics(telemetry.metrics.level, self._prometheus(telemetry.metrics)),
+                self._metrics(telemetry.metrics),
                 self._resource(telemetry.resource),
             ),
             shutdown_timeout=section.shutdown_timeout,
         )
 
-    def _prometheus(self, metrics: MetricsSection) -> Prometheus | None:
-        pulled: list[Prometheus | None] = []
-        if metrics.readers is None:
-            pulled.append(Prometheus())
+    def _metrics(self, metrics: MetricsSection) -> Metrics:
+        is_on = metrics.level != "none"
+        pulled: list[Prometheus | None] = [Prometheus()] if metrics.readers is None else []
+        pushed: list[str] = []
         for index, value in enumerate(metrics.readers or ()):
             from collector.config.readers import Reader
 
@@ -239,13 +239,20 @@ class _Build:
                 self._problems += error.problems
                 continue
             if reader.periodic is not None:
-                self._warn(path, "a periodic reader is not supported: ignored")
-            if reader.pull is None:
-                continue
-            if pulled:
-                self._fail(path, "only one pull reader is supported")
-            pulled.append(reader.pull.exporter.prometheus)
-        return pulled[0] if pulled and metrics.level != "none" else None
+                pushed.append(path)
+            elif reader.pull is None and is_on:
+                self._fail(path, "no valid metric reader: expected 'pull' or 'periodic'")
+            if reader.pull is not None:
+                if pulled:
+                    self._fail(path, "only one pull reader is supported")
+                pulled.append(reader.pull.exporter.prometheus)
+        if not is_on:
+            return Metrics(metrics.level, None)
+        stand_in = Prometheus()
+        instead = "ignored" if pulled else f"scrape {stand_in.host}:{stand_in.port}/metrics instead"
+        for path in pushed:
+            self._warn(path, f"a periodic reader is not supported yet: {instead}")
+        return Metrics(metrics.level, pulled[0] if pulled else stand_in, is_stand_in=not pulled)
 
     def _resource(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
         if not values:
