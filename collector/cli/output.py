@@ -24,6 +24,11 @@ def warn(warnings: Iterable[str]) -> None:
         print(f"Warning: {warning}", file=sys.stderr)
 
 
+def note(message: str) -> None:
+    """Print what is to be known of a result, and is no fault."""
+    print(f"Note: {message}", file=sys.stderr)
+
+
 def tell(message: str) -> int:
     """Print what is wrong with the command line itself, and return the exit code."""
     print(f"Error: {message}", file=sys.stderr)

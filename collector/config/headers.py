@@ -1,6 +1,6 @@
 """What keys that hold headers may hold, checked before anything is sent: libraries show a bad value in their errors.
 
-Source: RFC 9110, "Field Names" and "Field Values".
+Sources: RFC 9110, "Field Names" and "Field Values"; RFC 7617 (Basic).
 """
 
 from __future__ import annotations
@@ -18,6 +18,18 @@ def is_header_name(name: str) -> bool:
 def canonical_name(name: str) -> str:
     """Return the name of a header as it is usually written, such as `Content-Type`."""
     return "-".join(part.capitalize() for part in name.split("-"))
+
+
+def basic_authorization(url: str) -> str:
+    """Return the value of Authorization that user and password in url make; empty where there are none."""
+    import binascii  # only where something is sent to a URL, as the other
+    import urllib.parse
+
+    user, at, _ = urllib.parse.urlsplit(url).netloc.rpartition("@")
+    if not at:
+        return ""
+    name, _, password = map(urllib.parse.unquote, user.partition(":"))
+    return "Basic " + binascii.b2a_base64(f"{name}:{password}".encode(), newline=False).decode()
 
 
 def header_problems(headers: Mapping[str, str], key: str = "headers") -> Iterator[tuple[str, str]]:

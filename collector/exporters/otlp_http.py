@@ -14,7 +14,9 @@ from collections.abc import Iterator, Mapping
 from collector import __version__
 from collector.component import Factory, Settings, Stability
 from collector.config.fields import Duration, option, section, unserved
+from collector.config.headers import basic_authorization
 from collector.config.tls import CertificateWatch, TLSClient
+from collector.config.values import hide_credentials
 from collector.errors import (
     ConsumeError,
     MalformedInput,
@@ -126,7 +128,7 @@ class Config(ClientConfig):
             yield "endpoint", "at least one endpoint must be specified"
         for field, url in urls:
             if not _is_url(url):
-                yield field, f"expected a URL such as 'http://localhost:4318', got {url!r}"
+                yield field, f"expected a URL such as 'http://localhost:4318', got {hide_credentials(url)!r}"
         if len(self.tls.curve_preferences) > 1:
             yield "tls::curve_preferences", "more than one is not supported yet in this exporter"
         yield from self.client_problems(self.compression)
@@ -218,7 +220,11 @@ class OtlpHttp:
         self._config = config
         self._signal = settings.own_signal
         self._url = config.url(settings.own_signal)
+        self._shown_url = hide_credentials(self._url)
         self._headers = _headers(config)
+        credentials = basic_authorization(self._url)
+        if credentials and "authorization" not in map(str.lower, config.headers):
+            self._headers["Authorization"] = credentials
         self._recoder = Recoder()
         self._encoding = config.compression.encoding
         self._level = native_level(config.compression_params, config.compression)
@@ -320,7 +326,7 @@ class OtlpHttp:
             )
         except urllib3.exceptions.HTTPError as error:
             raise RetryableError(
-                f'failed to make an HTTP request: Post "{self._url}": {_reason(error)}'
+                f'failed to make an HTTP request: Post "{self._shown_url}": {_reason(error)}'
             ) from error
         content_type = response.headers.get("content-type", "")
         answer = _read_bounded(response)
@@ -330,7 +336,7 @@ class OtlpHttp:
         raise self._failure(response.status, response.headers, _error_message(content_type, answer))
 
     def _failure(self, status: int, headers: Mapping[str, str], message: str) -> ConsumeError:
-        text = f"error exporting items, request to {self._url} responded with HTTP Status Code {status}"
+        text = f"error exporting items, request to {self._shown_url} responded with HTTP Status Code {status}"
         if message:
             text += f", Message={message}"
         code = _CODES.get(status, _UNKNOWN)

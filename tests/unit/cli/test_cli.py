@@ -17,7 +17,11 @@ from hypothesis import strategies as st
 import collector.cli
 from collector.cli import Options, read_options
 from collector.cli.commands import invoke
+from collector.cli.print_config import to_yaml
+from collector.config import syntax
 from collector.config.document import Document
+from collector.config.expand import Expander, escape, plain
+from collector.config.sources import read
 from collector.registry import Registry
 
 FAKES = Path(__file__).parents[1] / "config"
@@ -265,6 +269,38 @@ class TestPrintConfig:
         assert invoke([command, "--config", good, "--mode", "unredacted", "--format", "json"]) == 0
         printed = json.loads(capsys.readouterr().out)
         assert printed["exporters"]["otlp_http"]["headers"] == {"token": "s3cret"}
+
+    def test_what_is_not_shown_is_named(self, good: str, capsys: pytest.CaptureFixture[str]) -> None:
+        """On stderr, with what to do; nothing is said where all is shown."""
+        arguments = ["print-config", "--config", good, "--set", "exporters.otlp_http.endpoint=http://u:p@b"]
+        assert 0 == invoke(arguments)
+        output = capsys.readouterr()
+        assert "http://***@b" == yaml.safe_load(output.out)["exporters"]["otlp_http"]["endpoint"]
+        assert (
+            "Note: not shown: exporters::otlp_http::endpoint, exporters::otlp_http::headers::token;"
+            " --mode=unredacted prints what can be run\n"
+        ) == output.err
+        assert 0 == invoke([*arguments, "--mode=unredacted"])
+        output = capsys.readouterr()
+        assert ("", "http://u:p@b") == (
+            output.err,
+            yaml.safe_load(output.out)["exporters"]["otlp_http"]["endpoint"],
+        )
+
+    @given(
+        st.dictionaries(
+            st.text().filter(lambda key: "::" not in key),
+            st.text()
+            | st.text("$${}0123456789eEx_.+-:~ \n\t\r'\"#yesno")
+            | st.booleans()
+            | st.integers(-(2**63), 2**64 - 1)
+            | st.floats(allow_nan=False),
+        )
+    )
+    def test_any_value_comes_back(self, values: dict[str, object]) -> None:
+        """Texts that look like numbers, words of other versions of YAML, references: each is read as what it was."""
+        expander = Expander(lambda uri: read(uri, "env", {}))
+        assert values == plain(expander.expand(syntax.parse(to_yaml(escape(values))).value))
 
     def test_faulty_configuration_is_printed_only_on_demand(
         self, good: str, capsys: pytest.CaptureFixture[str]

@@ -97,7 +97,9 @@ class TestRead:
 
 class _Pages(http.server.BaseHTTPRequestHandler):
     def do_GET(self) -> None:
+        credentials = (self.headers["authorization"] or "").encode()
         status, body = {
+            "/credentials": (200, b"a: " + credentials),
             "/config.yaml": (200, b"a: 1"),
             "/moved": (302, b""),
             "/binary": (200, b"a: \xff"),
@@ -133,6 +135,21 @@ class TestFetch:
             {"": f"{pages}/config.yaml:1", "a": f"{pages}/config.yaml:1"},
         )
         assert read_layer(f"{pages}/moved", {}).values == {"a": 1}
+
+    def test_credentials_are_sent_and_not_shown(self, pages: str) -> None:
+        """Neither in places nor in errors."""
+        url = pages.replace("http://", "http://user:s3cret@")
+        shown = pages.replace("http://", "http://***@")
+        layer = read_layer(f"{url}/credentials", {})
+        assert ({"a": "Basic dXNlcjpzM2NyZXQ="}, f"{shown}/credentials:1") == (
+            layer.values,
+            layer.lines["a"],
+        )
+        assert f"fail to download the file from uri '{shown}/none': HTTP status 404" == problem_of(
+            read_layer, f"{url}/none", {}
+        )
+        for uri in ("http://user:s3cret@127.0.0.1:1", "s3://user:s3cret@bucket"):
+            assert "s3cret" not in problem_of(read_layer, uri, {})
 
     def test_what_is_no_page_is_told(self, pages: str) -> None:
         """Another status, and what is no text."""

@@ -213,6 +213,26 @@ def test_other_statuses_are_permanent(server: Server, status: int) -> None:
     assert f"responded with HTTP Status Code {status}" in error
 
 
+@pytest.mark.parametrize(
+    ("headers", "sent"),
+    [
+        ({}, "Basic dXNlcjpzM2MvcmV0"),
+        ({"authorization": Secret("Bearer mine")}, "Bearer mine"),
+    ],
+)
+def test_credentials_of_the_endpoint_are_sent_and_not_shown(
+    server: Server, headers: dict[str, Secret], sent: str
+) -> None:
+    """As Go's client does, unless a header says otherwise; in an error they are not to be seen."""
+    server.status = 401
+    url = f"http://user:s3c%2Fret@127.0.0.1:{server.port}/in"
+    made = Scene(server.port, traces_endpoint=url, headers=headers)
+    made.deliver(traces())
+    assert [sent] == [call[2]["authorization"] for call in server.calls]
+    error = made.recorder.fields("Exporting failed. Dropping data.")["error"]
+    assert f"request to http://***@127.0.0.1:{server.port}/in responded with" in error
+
+
 @pytest.mark.parametrize("status", [429, 502, 503, 504])
 def test_overload_and_gateway_statuses_are_retried(server: Server, status: int) -> None:
     """B21: tried again until the server takes it."""
@@ -350,6 +370,13 @@ def test_signal_without_an_endpoint_is_told() -> None:
     assert list(config.problems_for(Signal.TRACES)) == [
         ("endpoint", "either endpoint or traces_endpoint must be set")
     ]
+
+
+def test_problems_hide_credentials() -> None:
+    """Of a URL that is none, too."""
+    for url in ("ftp://u:s3cret@h", "http://u:s3cret@h:70000", "http://u:s3/cret@h"):
+        [(_, message)] = Config(endpoint=url).problems()
+        assert "s3" not in message
 
 
 @pytest.mark.parametrize(
