@@ -18,7 +18,7 @@ def validate(options: Options, *, strict: bool) -> int:
     if not accepts_feature_gates(options):
         return 1
     try:
-        document = load(options.configs, options.sets, Registry())
+        document = load(options.configs, options.sets, Registry(), is_to_run=True)
     except ConfigError as error:
         return fail(error)
     warn(document.warnings)

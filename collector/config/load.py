@@ -20,6 +20,7 @@ from collector.config.expand import UNKNOWN, Expanded, plain
 from collector.config.pipelines import check_pipelines
 from collector.config.resolve import Resolved, resolve
 from collector.config.sections import MetricsSection, PipelineSection, ServiceSection
+from collector.config.surroundings import Address, addresses, clashes, unreadable
 from collector.config.syntax import join
 from collector.config.values import nearest
 from collector.errors import ConfigError, Problem
@@ -38,22 +39,27 @@ def load(
     sets: Sequence[str],
     registry: Registry,
     environ: Mapping[str, str] = os.environ,
+    *,
+    is_to_run: bool = False,
 ) -> Document:
     """Return the configuration that sources and sets give; opens nothing but files.
 
-    Raises:
-        ConfigError: with every problem found.
-    """
-    return build(resolve(sources, sets, environ), registry)
-
-
-def build(resolved: Resolved, registry: Registry) -> Document:
-    """Return the Document of a resolved configuration.
+    Args:
+        is_to_run: on this machine: the certificates that it names are read too.
 
     Raises:
         ConfigError: with every problem found.
     """
-    return _Build(resolved, registry).run()
+    return build(resolve(sources, sets, environ), registry, is_to_run=is_to_run)
+
+
+def build(resolved: Resolved, registry: Registry, *, is_to_run: bool = False) -> Document:
+    """Return the Document of a resolved configuration; see `load`.
+
+    Raises:
+        ConfigError: with every problem found.
+    """
+    return _Build(resolved, registry).run(is_to_run=is_to_run)
 
 
 class _Build:
@@ -66,7 +72,7 @@ class _Build:
         # Ids as configured, whether or not they could be decoded: a reference to a faulty one is no second problem.
         self._known: dict[Kind, set[ComponentID]] = {}
 
-    def run(self) -> Document:
+    def run(self, *, is_to_run: bool) -> Document:
         if not self._values:
             raise ConfigError([Problem("", "empty configuration file")])
         for key in self._values:
@@ -77,9 +83,11 @@ class _Build:
         components = {kind: self._components(kind) for kind in Kind}
         self._check_sections()
         service = self._service(components)
+        used = _used(service)
+        self._check_surroundings(components, used, service, is_to_run=is_to_run)
         if self._problems:
             raise ConfigError(self._problems)
-        self._warn_of_unused(components, service)
+        self._warn_of_unused(components, used)
         return Document(
             receivers=components[Kind.RECEIVER],
             processors=components[Kind.PROCESSOR],
@@ -249,7 +257,7 @@ class _Build:
         if not is_on:
             return Metrics(metrics.level, None)
         stand_in = Prometheus()
-        instead = "ignored" if pulled else f"scrape {stand_in.host}:{stand_in.port}/metrics instead"
+        instead = "ignored" if pulled else f"scrape {stand_in.endpoint}/metrics instead"
         for path in pushed:
             self._warn(path, f"a periodic reader is not supported yet: {instead}")
         return Metrics(metrics.level, pulled[0] if pulled else stand_in, is_stand_in=not pulled)
@@ -298,17 +306,40 @@ class _Build:
             ids[id] = None
         return tuple(ids)
 
-    def _warn_of_unused(
-        self, components: Mapping[Kind, Mapping[ComponentID, ComponentEntry]], service: Service
+    def _check_surroundings(
+        self,
+        components: Mapping[Kind, Mapping[ComponentID, ComponentEntry]],
+        used: Mapping[Kind, set[ComponentID]],
+        service: Service,
+        *,
+        is_to_run: bool,
     ) -> None:
-        pipelines = service.pipelines.values()
-        used = {
-            Kind.RECEIVER: {id for pipeline in pipelines for id in pipeline.receivers},
-            Kind.PROCESSOR: {id for pipeline in pipelines for id in pipeline.processors},
-            Kind.EXPORTER: {id for pipeline in pipelines for id in pipeline.exporters},
-            Kind.EXTENSION: set(service.extensions),
-        }
-        used[Kind.CONNECTOR] = used[Kind.RECEIVER] | used[Kind.EXPORTER]
+        parts = [
+            (kind, join(kind.value, id), entry.config)
+            for kind, entries in components.items()
+            for id, entry in entries.items()
+            if id in used[kind]
+        ]
+        found = [
+            address
+            for kind, path, config in parts
+            if kind in (Kind.RECEIVER, Kind.EXTENSION)
+            for address in addresses(path, config)
+        ]
+        metrics = service.telemetry.metrics
+        if metrics.prometheus is not None and not metrics.is_stand_in:
+            found.append(Address("service::telemetry::metrics::readers", "tcp", metrics.prometheus.endpoint))
+        problems = list(clashes(found))
+        if is_to_run:
+            problems += (problem for _, path, config in parts for problem in unreadable(path, config))
+        for path, message in problems:
+            self._fail(path, message)
+
+    def _warn_of_unused(
+        self,
+        components: Mapping[Kind, Mapping[ComponentID, ComponentEntry]],
+        used: Mapping[Kind, set[ComponentID]],
+    ) -> None:
         for kind, entries in components.items():
             place = "service::extensions" if kind is Kind.EXTENSION else "any pipeline"
             for id in entries:
@@ -316,3 +347,16 @@ class _Build:
                     self._warn(
                         join(kind.value, id), f"configured but not listed in {place}: it has no effect"
                     )
+
+
+def _used(service: Service) -> dict[Kind, set[ComponentID]]:
+    """Return what runs of each kind."""
+    pipelines = service.pipelines.values()
+    used = {
+        Kind.RECEIVER: {id for pipeline in pipelines for id in pipeline.receivers},
+        Kind.PROCESSOR: {id for pipeline in pipelines for id in pipeline.processors},
+        Kind.EXPORTER: {id for pipeline in pipelines for id in pipeline.exporters},
+        Kind.EXTENSION: set(service.extensions),
+    }
+    used[Kind.CONNECTOR] = used[Kind.RECEIVER] | used[Kind.EXPORTER]
+    return used

@@ -53,6 +53,10 @@ class Config:
     response_headers: Any = unserved()
     middlewares: Any = unserved()
 
+    def listens_at(self) -> Iterator[tuple[str, str, str]]:
+        """Yield the only address."""
+        yield "endpoint", "tcp", self.endpoint
+
     def problems(self) -> Iterator[tuple[str, str]]:
         """Yield what is wrong, in the Collector's words."""
         if not self.endpoint:

@@ -45,10 +45,8 @@ def make_page(telemetry: Telemetry, instance_id: str) -> Page | None:
         return None
     target = attributes(instance_id, telemetry.resource)
     constant = _select(target, prometheus.with_resource_constant_labels)
-    host = prometheus.host.removeprefix("[").removesuffix("]")
-    host = f"[{host}]" if ":" in host else host
     suffixes = not (prometheus.without_units and prometheus.without_type_suffix)
-    return Page(f"{host}:{prometheus.port}", target, constant, suffixes, telemetry.metrics.is_stand_in)
+    return Page(prometheus.endpoint, target, constant, suffixes, telemetry.metrics.is_stand_in)
 
 
 class MetricsServer:

@@ -11,7 +11,7 @@ import gc
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from collector import __version__
 from collector.errors import CollectorError, ConfigError, StartError
@@ -48,7 +48,8 @@ def run(load: Callable[[], Document], *, end_now: Callable[[int], object] = os._
     try:
         log = _configure_logs(document, instance_id)
     except OSError as error:
-        return _fail(_log_problem(error))
+        encoding = document.service.telemetry.logs.encoding
+        return _fail(_log_problem(error), logs.configure(encoding=encoding), encoding, ("stderr",))
     with Loop(log) as loop:
         runtime = Runtime()
         host = Host(
@@ -93,7 +94,8 @@ class _Operator:
         try:
             self._service.start(document)
         except CollectorError as error:
-            return _fail(_text(error))
+            settings = document.service.telemetry.logs
+            return _fail(_text(error), self._log, settings.encoding, settings.output_paths)
         self._log.info("Everything is ready. Begin running and processing data.")
         self._loop.run()
         self._log.info("Shutdown complete.")
@@ -218,6 +220,11 @@ def _log_problem(error: OSError) -> str:
     return f"service::telemetry::logs::output_paths: cannot write {error.filename!r}: {reason}"
 
 
-def _fail(text: str) -> int:
-    sys.stderr.write(f"Error: {text}\n")
+def _fail(text: str, log: Log, encoding: str, paths: Sequence[str]) -> int:
+    """Say why it cannot start, to people and in the log; what programs read on a standard stream stays JSON."""
+    is_json = encoding == "json"
+    if is_json or tuple(paths) != ("stderr",):
+        log.fatal("cannot start", error=text)
+    if not is_json or {"stderr", "stdout"}.isdisjoint(paths):
+        sys.stderr.write(f"Error: {text}\n")
     return 1

@@ -152,6 +152,26 @@ class TestRun:
         ]
         assert service == []
 
+    @pytest.mark.parametrize("encoding", ["json", "console", "[]", "x"])
+    def test_fault_is_told_as_logs_are(
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        good: str,
+        service: list[Document],
+        capsys: pytest.CaptureFixture[str],
+        encoding: str,
+    ) -> None:
+        """What collects JSON gets JSON, as far as the faulty configuration tells."""
+        layer = f"yaml:service: {{telemetry: {{logs: {{encoding: {encoding}}}}}}}"
+        assert 1 == main(monkeypatch, "--config", good, "--config", layer, "--set", "exporters.nope=1")
+        said = capsys.readouterr().err
+        if encoding == "json":
+            line = json.loads(said)
+            assert ("fatal", "invalid configuration") == (line["level"], line["msg"])
+            assert 'unknown type: "nope"' in line["problems"][0]
+        else:
+            assert said.startswith("Error: invalid configuration: ")
+
     def test_feature_gates_are_accepted_with_a_note(
         self,
         monkeypatch: pytest.MonkeyPatch,

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from collector.component import AdminRequest, Settings
+from collector.config.document import Metrics, Prometheus
 from collector.errors import StartError
 from collector.ids import ComponentID
 from collector.service.metrics import MetricsServer, make_page
@@ -17,16 +18,7 @@ from collector.telemetry.logs import Log
 
 
 def _telemetry(resource: dict[str, Any] | None = None, **prometheus: Any) -> Any:
-    defaults = {
-        "host": "localhost",
-        "port": 8888,
-        "without_units": True,
-        "without_type_suffix": True,
-        "with_resource_constant_labels": {},
-    }
-    metrics = types.SimpleNamespace(
-        prometheus=types.SimpleNamespace(**{**defaults, **prometheus}), is_stand_in=False
-    )
+    metrics = Metrics("normal", Prometheus(**prometheus))
     return types.SimpleNamespace(metrics=metrics, resource=resource or {})
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -255,13 +257,48 @@ def test_component_that_cannot_start_ends_with_1(
     journal: list[str], capfd: pytest.CaptureFixture[str]
 ) -> None:
     """The Collector's words on standard error, and nothing left running."""
-    assert 1 == run(lambda: make_document(PIPELINES, configs={"in": Config(fails=True)}))
+    document = make_document(PIPELINES, configs={"in": Config(fails=True)})
+    document.service.telemetry.logs.encoding = "console"
+    assert 1 == run(lambda: document)
     last = capfd.readouterr().err.splitlines()[-1]
     assert (
         'Error: cannot start pipelines: failed to start "in" receiver: '
         "listen tcp 127.0.0.1:1: bind: permission denied" == last
     )
     assert "shutdown out(traces)" in journal
+
+
+@pytest.mark.parametrize(
+    ("encoding", "paths", "in_log", "to_people"),
+    [
+        ("console", ["stderr"], False, True),
+        ("console", ["log"], True, True),
+        ("json", ["log"], True, True),
+        ("json", ["stderr"], True, False),
+        ("json", ["stdout", "log"], True, False),
+    ],
+)
+def test_failed_start_is_told_in_the_log(
+    capfd: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    encoding: str,
+    paths: list[str],
+    in_log: bool,
+    to_people: bool,
+) -> None:
+    """Where programs read a standard stream, each line of it is JSON, the last one too."""
+    document = make_document(PIPELINES, configs={"in": Config(fails=True)})
+    settings = document.service.telemetry.logs
+    settings.encoding = encoding
+    settings.output_paths = tuple(path if path[:3] == "std" else str(tmp_path / path) for path in paths)
+    assert 1 == run(lambda: document)
+    said = capfd.readouterr()
+    assert to_people == ("Error: cannot start pipelines: " in said.err)
+    logged = (tmp_path / "log").read_text() if "log" in paths else said.out + said.err
+    assert in_log == ("fatal" in logged.splitlines()[-1])
+    if encoding == "json":
+        lines = [json.loads(line) for line in (logged if "log" in paths else said.err).splitlines()]
+        assert lines[-1]["error"].startswith("cannot start pipelines: ")
 
 
 def test_broken_configuration_is_for_the_caller(journal: list[str]) -> None:
@@ -280,6 +317,7 @@ def test_log_file_that_cannot_be_opened_ends_with_1(
 ) -> None:
     """A collector whose logs go nowhere does not start."""
     document = make_document(PIPELINES)
+    document.service.telemetry.logs.encoding = "console"
     document.service.telemetry.logs.output_paths = ("/nonexistent/log",)
     assert 1 == run(lambda: document)
     assert capfd.readouterr().err == (
