@@ -116,6 +116,10 @@ class TestSystemd:
         [value] = re.findall(rf"^{key}=(.*)$", self.UNIT.read_text(), re.MULTILINE)
         return str(value)
 
+    def test_service_says_when_it_is_ready(self) -> None:
+        """So that nothing is sent to it before."""
+        assert "notify" == self.value("Type")
+
     def test_limits_leave_room(self) -> None:
         """As in Kubernetes."""
         document = configuration("sidecar")

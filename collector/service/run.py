@@ -22,6 +22,7 @@ from collector.service.identity import attributes, make_instance_id
 from collector.service.lifecycle import Service
 from collector.service.listeners import Listeners
 from collector.service.loop import Loop
+from collector.service.notify import notify_ready, notify_reloading, notify_stopping
 from collector.service.threads import begin
 from collector.telemetry import logs
 
@@ -97,6 +98,7 @@ class _Operator:
             settings = document.service.telemetry.logs
             return _fail(_text(error), self._log, settings.encoding, settings.output_paths)
         self._log.info("Everything is ready. Begin running and processing data.")
+        notify_ready(self._log)
         self._loop.run()
         self._log.info("Shutdown complete.")
         return 0
@@ -108,6 +110,7 @@ class _Operator:
             return
         self._is_stopping = True
         self._log.info("Starting shutdown...")
+        notify_stopping(self._log)
         self._service.not_ready()
         if not self._is_busy:
             self._shut_down()
@@ -124,7 +127,9 @@ class _Operator:
         if self._is_stopping:
             self._service.not_ready()  # those that the reload has just started
             self._shut_down()
-        elif self._wants_reload:
+            return
+        notify_ready(self._log)
+        if self._wants_reload:
             self._wants_reload = False
             self._begin(self._reload_now, self._go_on)
 
@@ -150,6 +155,7 @@ class _Operator:
 
     def _reload_now(self) -> None:
         self._log.info("Reloading the configuration...")
+        notify_reloading(self._log)
         try:
             document = self._load()
             reloaded = self._service.reload(document)

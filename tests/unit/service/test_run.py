@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
+import socket
 import threading
 import time
 from collections.abc import Callable
@@ -299,6 +301,50 @@ def test_failed_start_is_told_in_the_log(
     if encoding == "json":
         lines = [json.loads(line) for line in (logged if "log" in paths else said.err).splitlines()]
         assert lines[-1]["error"].startswith("cannot start pipelines: ")
+
+
+@pytest.mark.parametrize("is_abstract", [False, True])
+def test_manager_of_services_is_notified(
+    outside: Outside, journal: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, is_abstract: bool
+) -> None:
+    """systemd learns when requests are taken, when a reload begins and has ended, well or not, and of the end."""
+    path = f"\0{tmp_path}" if is_abstract else str(tmp_path / "notify")
+    monkeypatch.setenv("NOTIFY_SOCKET", path.replace("\0", "@"))
+    told: list[str] = []
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(path)
+        manager.settimeout(60)
+
+        def load() -> Any:
+            if told:
+                raise ConfigError([Problem("", "broken")])
+            return make_document(PIPELINES)
+
+        def script() -> None:
+            for number in (None, signal.SIGHUP, None, signal.SIGTERM):
+                if number is not None:
+                    outside.send(number)
+                told.append(manager.recv(100).decode())
+
+        outside.does(script)
+        assert 0 == run(load)
+    assert ["READY=1", "READY=1", "STOPPING=1"] == [told[0], *told[2:]]
+    assert re.fullmatch(r"RELOADING=1\nMONOTONIC_USEC=\d+", told[1])
+
+
+def test_manager_that_is_gone_stops_nothing(
+    outside: Outside, journal: list[str], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """It is told in the log."""
+    monkeypatch.setenv("NOTIFY_SOCKET", "/nonexistent/notify")
+
+    def script() -> None:
+        outside.wait_for("start in")
+        outside.send(signal.SIGTERM)
+
+    outside.does(script)
+    assert 0 == run(lambda: make_document(PIPELINES))
+    assert "cannot notify the manager of services" in capfd.readouterr().err
 
 
 def test_broken_configuration_is_for_the_caller(journal: list[str]) -> None:
