@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 import os
+import sys
 from collections.abc import Callable, Mapping
 
 from collector.config import syntax
@@ -119,6 +120,19 @@ def _read_file(path: str) -> Text:
     return Text(_decode(content, path), path)
 
 
+_stdin: list[Text] = []
+
+
+def _read_stdin() -> Text:
+    """Return what stands on standard input, which can be read but once: a reload finds the same text again."""
+    if not _stdin:
+        content = sys.stdin.buffer.read(_MAX_BYTES + 1)
+        if len(content) > _MAX_BYTES:
+            raise SourceError(f"cannot read standard input: larger than {_MAX_BYTES} bytes")
+        _stdin.append(Text(_decode(content, "standard input"), "stdin"))
+    return _stdin[0]
+
+
 def _decode(content: bytes, name: str) -> str:
     is_utf16 = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     try:
@@ -158,7 +172,7 @@ def read_layer(uri: str, environ: Mapping[str, str] = os.environ) -> Layer:
         ConfigError: it cannot be read, or is no map.
     """
     try:
-        source = read(uri, "file", environ)
+        source = _read_stdin() if uri == "-" else read(uri, "file", environ)
     except SourceError as error:
         raise ConfigError([Problem("", str(error))]) from error
     if source.warning:

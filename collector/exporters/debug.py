@@ -161,7 +161,8 @@ def _json(value: Any) -> str:
 def attributes_text(node: Node) -> str:
     """Return the attributes of a resource, scope or item as `key=value key=value`."""
     pairs = (
-        f"{text_of(item.get('key', ''))}={value_text(item.get('value', {}))}" for item in node.get("attributes", [])
+        f"{text_of(item.get('key', ''))}={value_text(item.get('value', {}))}"
+        for item in node.get("attributes", [])
     )
     return " ".join(pairs)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import types
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 
 import collector.cli
 from collector.cli import Options, read_options
-from collector.cli.commands import invoke
+from collector.cli.commands import invoke, spansieve
 from collector.cli.print_config import to_yaml
 from collector.config import syntax
 from collector.config.document import Document
@@ -243,6 +244,33 @@ class TestValidate:
         assert invoke(arguments) == 0
         assert capsys.readouterr() == ("", "")
 
+    def test_terminal_is_told_what_is_valid(
+        self, good: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """People see that something was read; nothing is valid where a warning fails."""
+        monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+        assert 0 == invoke(["validate", "--config", good])
+        assert "valid: 1 pipeline, 2 components\n" == capsys.readouterr().out
+        assert 1 == invoke(["validate", "--strict", "--config", good, "--config", UNUSED])
+        assert "" == capsys.readouterr().out
+
+    def test_standard_input_is_a_configuration(self) -> None:
+        """`-` names it; its places are those of stdin."""
+        real = "receivers: {otlp: {protocols: {grpc: }}}\nexporters: {nop: }\n" + (
+            "service: {pipelines: {traces: {receivers: [otlp], exporters: [nop]}}}"
+        )
+        for text, said in ((real, ""), ("nope: 1", "has invalid keys: nope; valid keys: ")):
+            done = subprocess.run(
+                [sys.executable, "-m", "collector", "validate", "--config=-"],
+                input=text,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            assert bool(said) == bool(done.returncode)
+            assert said in done.stderr
+            assert not said or "(stdin:1)" in done.stderr
+
     def test_options_on_both_sides_add_up(self, good: str, capsys: pytest.CaptureFixture[str]) -> None:
         """Sources before the command come first."""
         assert (
@@ -381,6 +409,47 @@ def test_help_shows_the_command_as_it_is_typed(capsys: pytest.CaptureFixture[str
     """The command that runs stands on a line of its own, without the mark that keeps it there."""
     assert 0 == invoke(["--help"])
     assert "spansieve --config config.yaml" in map(str.strip, capsys.readouterr().out.splitlines())
+
+
+def test_version_is_a_command_too(capsys: pytest.CaptureFixture[str]) -> None:
+    """As of the Collector's other tools."""
+    assert (0, 0) == (invoke(["version"]), invoke(["--version"]))
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == second == f"spansieve version {collector.__version__}"
+
+
+def test_help_is_a_command_too(capsys: pytest.CaptureFixture[str]) -> None:
+    """Of all, and of each command what its own option shows."""
+    for name in (None, *spansieve.commands):
+        arguments = [] if name is None else [name]
+        assert 0 == invoke(["help", *arguments])
+        shown = capsys.readouterr().out
+        if name not in ("bench", "print-initial-config"):
+            assert 0 == invoke([*arguments, "--help"])
+            assert shown == capsys.readouterr().out
+        assert "Usage: spansieve" in shown
+    assert 1 == invoke(["help", "nope"])
+    assert "No such command 'nope'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_shells_complete_commands_and_options(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The script is that of click, under the variable that click looks at."""
+    assert 0 == invoke(["completion", shell])
+    assert "_SPANSIEVE_COMPLETE" in capsys.readouterr().out
+    done = subprocess.run(
+        [sys.executable, "-c", "from collector.cli import main; main()"],
+        env={
+            **os.environ,
+            "_SPANSIEVE_COMPLETE": f"{shell}_complete",
+            "COMP_WORDS": "spansieve validate --st",
+            "COMP_CWORD": "--st" if shell == "fish" else "2",
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "--strict" in done.stdout
 
 
 class TestFeatureGates:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import http.server
+import io
 import os
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from collector.config import sources
 from collector.config.expand import plain
 from collector.config.resolve import resolve
 from collector.config.sources import SourceError, read, read_layer, read_set
@@ -161,6 +164,21 @@ class TestFetch:
 
 class TestLayers:
     """One `--config` or `--set`."""
+
+    def test_standard_input_is_read_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A reload finds the text again."""
+        monkeypatch.setattr(sources, "_stdin", [])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a: 1")))
+        assert ({"a": 1}, {"": "stdin:1", "a": "stdin:1"}) == read_layer("-", {})
+        assert {"a": 1} == read_layer("-", {}).values
+
+    def test_standard_input_may_be_no_text(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """It is told as of a file."""
+        monkeypatch.setattr(sources, "_stdin", [])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a: \xff")))
+        assert problem_of(read_layer, "-", {}) == (
+            "cannot read 'standard input': not UTF-8 text: byte 0xff on line 1"
+        )
 
     def test_double_colons_nest(self) -> None:
         """`yaml:a::b: c` sets one key deep in the map."""
