@@ -175,18 +175,9 @@ def version() -> None:
 
 @spansieve.command()
 @click.argument("command", required=False)
-@click.pass_context
-def help(context: click.Context, command: str | None) -> None:
+def help(command: str | None) -> int:
     """Show this help, or that of COMMAND."""
-    shown: click.Command | None = spansieve
-    if command is not None:
-        shown = spansieve.get_command(context, command)
-        if shown is None:
-            raise click.UsageError(f"No such command {command!r}.", context)
-        if shown is spansieve.commands["bench"]:
-            context.exit(bench.callback(["--help"]))  # type: ignore[misc]
-    above = context.parent if command is not None else None
-    click.echo(shown.get_help(click.Context(shown, parent=above, info_name=command or "spansieve")))
+    return invoke([command, "--help"] if command else ["--help"])
 
 
 @spansieve.command()
