@@ -181,6 +181,11 @@ static bool is_whole(const ss_table *table, uint32_t first_row, uint32_t end_row
     return first_row == 0 && end_row == table->n_rows && ss_table_is_untouched(table);
 }
 
+size_t ss_emit_bound(const ss_table *table) {
+    const struct ss_table_private *own = table->private_state;
+    return table->bytes_length + own->replacements.length + (size_t)own->n_edits * 16; /* lengths that become longer */
+}
+
 size_t ss_emit_size(ss_table *table, uint32_t first_row, uint32_t end_row) {
     if (is_whole(table, first_row, end_row)) {
         return table->bytes_length;

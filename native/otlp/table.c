@@ -297,3 +297,7 @@ ss_status ss_table_edit_node(ss_table *table, uint32_t node, uint32_t offset, ui
     }
     return status;
 }
+
+uint32_t ss_table_parts(const ss_table *table) {
+    return table->n_rows + table->private_state->n_nodes;
+}

@@ -86,6 +86,12 @@ void ss_table_node_range(const ss_table *table, uint32_t node, unsigned level_up
 /* Forget verdicts and edits: the table shows its input again. */
 void ss_table_reset(ss_table *table);
 
+/* Rows and the messages around them: what one look at the whole table costs. */
+uint32_t ss_table_parts(const ss_table *table);
+
+/* Bytes that ss_emit of all rows never exceeds, known without a look at them. */
+size_t ss_emit_bound(const ss_table *table);
+
 /* Bytes that ss_emit of the same rows would append. */
 size_t ss_emit_size(ss_table *table, uint32_t first_row, uint32_t end_row);
 
