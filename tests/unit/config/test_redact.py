@@ -12,6 +12,7 @@ from collector.config.document import Document
 from collector.config.encode import encode_document
 from collector.config.load import load
 from collector.config.redact import hidden_paths, redact_document
+from collector.errors import ConfigError
 from collector.ids import Kind
 from collector.registry import Registry
 
@@ -89,3 +90,33 @@ def test_hidden_keys_are_named() -> None:
         "exporters::otlp_http::tls::tpm::owner_auth",
     ] == list(hidden_paths(values, shown))
     assert "https://***@backend:4318" == shown["exporters"]["otlp_http"]["endpoint"]
+
+
+def test_no_problem_shows_a_secret() -> None:
+    """User and password of a URL where they are, or where there should be none, and what should be a header."""
+    with pytest.raises(ConfigError) as caught:
+        load_texts(
+            """
+            receivers:
+              otlp:
+                protocols:
+                  grpc: {endpoint: "user:s3cret@localhost:1"}
+                  http: {endpoint: "http://user:s3cret@b", traces_url_path: "http://user:s3cret@b"}
+            exporters:
+              otlp_http:
+                endpoint: "ftp://user:s3cret@b"
+                headers: "authorization=s3cret"
+                proxy_url: "http://user:s3cret@proxy"
+                compression: "http://user:s3cret@b"
+                timeout: "http://user:s3cret@b"
+              otlp_http/2: {endpoint: "http://b", headers: {authorization: ["s3cret"]}}
+              otlp_grpc: {endpoint: "https://user:s3cret@b:1", auth: {authenticator: s3cret}}
+              otlp_grpc/2: {endpoint: "b:1", headers: [{name: a, value: s3cret, x: y}]}
+            extensions: {health_check: {endpoint: "user:s3cret@b:1"}}
+            service:
+              telemetry: {logs: {level: "http://user:s3cret@b"}}
+              pipelines: {traces: {receivers: [otlp], exporters: [otlp_http]}}
+            """
+        )
+    assert 12 < len(caught.value.problems)
+    assert "s3cret" not in str(caught.value)
