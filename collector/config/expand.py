@@ -183,8 +183,10 @@ class Expander:
             raise SourceError("too many recursive expansions")
         if source.warning:
             self.warnings[source.warning] = None
-        # A file ends in a newline that no header or token wants.
+        # A file ends in a line break, that of Windows perhaps, which no header or token wants.
         text = source.text.removesuffix("\n")
+        if text != source.text:
+            text = text.removesuffix("\r")
         if not text and source.is_literal:
             return ""
         try:
