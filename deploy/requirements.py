@@ -1,4 +1,4 @@
-"""Print requirements from pyproject.toml, one a line: what the build, the collector and its development need, or an extra.
+"""Print requirements from pyproject.toml, one a line: of the build, the collector and its development, or of an extra.
 
 Usage: requirements.py [EXTRA]
 """
