@@ -91,7 +91,11 @@ class Keepalive:
 class Config(ClientConfig):
     """The exporter's keys."""
 
-    endpoint: str = option("", doc="Base URL; /v1/traces, /v1/metrics or /v1/logs is added.")
+    endpoint: str = option(
+        "",
+        doc="Base URL; /v1/traces, /v1/metrics or /v1/logs is added. User and password in it are sent, as Basic, where"
+        " headers have no `authorization`.",
+    )
     traces_endpoint: str = option("", doc="Whole URL for traces, used as it is.")
     metrics_endpoint: str = option("", doc="Whole URL for metrics, used as it is.")
     logs_endpoint: str = option("", doc="Whole URL for logs, used as it is.")
