@@ -44,6 +44,6 @@ def _logs_json(options: Options) -> bool:
     """Tell whether a configuration, which is faulty, asks for logs that programs read."""
     try:
         values: Any = plain(resolve(options.configs, options.sets).values)
-        return bool(values["service"]["telemetry"]["logs"]["encoding"] == "json")
-    except (ConfigError, KeyError, TypeError):
+        return bool(values["service"]["telemetry"]["logs"]["encoding"].lower() == "json")
+    except (ConfigError, KeyError, TypeError, AttributeError):
         return False

@@ -189,8 +189,8 @@ class _Decoder:
             if value is _FAILED:
                 return _FAILED
         if not isinstance(value, dict):
-            if annotation is Secret:
-                return self._fail(path, f"expected a map, got {_kind(value)}")
+            if annotation is Secret and isinstance(value, str):
+                return self._fail(path, "expected a map, got text")  # which may be the secret
             return self._expected("a map", value, path)
         items = {key: self._value(annotation, option, item, join(path, key)) for key, item in value.items()}
         return _FAILED if any(item is _FAILED for item in items.values()) else items

@@ -153,7 +153,7 @@ class TestRun:
         ]
         assert service == []
 
-    @pytest.mark.parametrize("encoding", ["json", "console", "[]", "x"])
+    @pytest.mark.parametrize("encoding", ["json", "JSON", "console", "[]", "x"])
     def test_fault_is_told_as_logs_are(
         self,
         monkeypatch: pytest.MonkeyPatch,
@@ -166,7 +166,7 @@ class TestRun:
         layer = f"yaml:service: {{telemetry: {{logs: {{encoding: {encoding}}}}}}}"
         assert 1 == main(monkeypatch, "--config", good, "--config", layer, "--set", "exporters.nope=1")
         said = capsys.readouterr().err
-        if encoding == "json":
+        if encoding.lower() == "json":
             line = json.loads(said)
             assert ("fatal", "invalid configuration") == (line["level"], line["msg"])
             assert 'unknown type: "nope"' in line["problems"][0]
