@@ -17,8 +17,8 @@ C_FILES := $(shell find native tests bench -name '*.[ch]')
 NATIVE := $(shell find native proto -name '*.[ch]' -o -name CMakeLists.txt -o -name '*.py')
 PYTHON_FILES := collector deploy tests bench proto
 
-.PHONY: build bench-tools demo test test-native test-python test-asan interop lint format peers bench bench-guard fuzz \
-	clean
+.PHONY: build wheel bench-tools demo test test-native test-python test-asan interop lint format peers bench \
+	bench-guard fuzz clean
 
 demo: build
 	@$(BIN)/python -m deploy.demo --seconds $(SECONDS)
@@ -51,6 +51,27 @@ $(VENV)/.built: $(VENV)/.packages pyproject.toml $(NATIVE)
 	@sed -i '/^import/d' $(call site,$(BIN))/_editable_skbc_spansieve.pth
 	@$(BIN)/python -m compileall -q collector
 	@touch $@
+
+# A wheel for other machines, in dist/: with the C libraries in it, but for OpenSSL and those of every Linux. How old a
+# Linux may be is in its name: that of this machine's C library, or older.
+WHEEL := $(BUILD)/wheel
+
+$(WHEEL)/venv/.packages: pyproject.toml
+	@test -x $(WHEEL)/venv/bin/python || $(PYTHON) -m venv $(WHEEL)/venv
+	@$(BIN)/python deploy/requirements.py wheel >$(WHEEL)/requirements.txt
+	@$(WHEEL)/venv/bin/python -m pip install --quiet --disable-pip-version-check --root-user-action ignore \
+		-r $(WHEEL)/requirements.txt
+	@touch $@
+
+wheel: build $(WHEEL)/venv/.packages
+	@echo "building a wheel ..."
+	@rm -rf $(WHEEL)/linux dist
+	@$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-build-isolation --no-deps . \
+		--wheel-dir $(WHEEL)/linux --config-settings build-dir=$(WHEEL)/build \
+		--config-settings cmake.define.SPANSIEVE_BUNDLE=ON
+	@PATH=$(CURDIR)/$(WHEEL)/venv/bin:$$PATH auditwheel repair --wheel-dir dist $(WHEEL)/linux/*.whl $(QUIETLY)
+	@$(BIN)/python -m pytest -q tests/test_deploy.py -k TestWheel $(QUIETLY)
+	@ls -sh dist/*.whl
 
 # ------------------------------------------------------------------------------------------------------------- tests
 
@@ -156,4 +177,4 @@ fuzz: build
 	done
 
 clean:
-	rm -rf $(BUILD) $(VENV)
+	rm -rf $(BUILD) $(VENV) dist

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
+import sys
+import sysconfig
+import urllib.request
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -116,6 +120,10 @@ class TestSystemd:
         [value] = re.findall(rf"^{key}=(.*)$", self.UNIT.read_text(), re.MULTILINE)
         return str(value)
 
+    def test_service_says_when_it_is_ready(self) -> None:
+        """So that nothing is sent to it before."""
+        assert "notify" == self.value("Type")
+
     def test_limits_leave_room(self) -> None:
         """As in Kubernetes."""
         document = configuration("sidecar")
@@ -159,6 +167,95 @@ class TestImage:
         libraries = re.findall(r"=> (/\S+)", done.stdout)
         stage = {"libc6", *re.findall(r"[a-z0-9.-]+", self.TEXT.rpartition("FROM ")[2])}
         assert [] == [library for library in libraries if not stage & packages_of(library)]
+
+
+WHEELS = sorted((DEPLOY.parent / "dist").glob("*.whl"))
+USES_LIBRARIES = """\
+from collector.native import codec
+each = codec.Codec()
+for encoding in codec.Encoding:
+    assert b"text" == each.decompress(encoding, each.compress(encoding, b"text"), 100), encoding
+print(open("/proc/self/maps").read())
+"""
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of its commands; packages that it depends on are those of this environment."""
+    folder = tmp_path_factory.mktemp("wheel")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+    python = folder / "bin" / "python"
+    subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pip",
+            "--python",
+            python,
+            "install",
+            "--quiet",
+            "--no-index",
+            "--no-deps",
+            *WHEELS,
+        ],
+        check=True,
+    )
+    [site] = folder.glob("lib/python*/site-packages")
+    (site / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
+    return folder / "bin"
+
+
+@pytest.mark.skipif(not WHEELS, reason="needs a wheel: make wheel, which runs this")
+@pytest.mark.timeout(600)
+class TestWheel:
+    """What `make wheel` made, installed in an environment that knows nothing of the checkout."""
+
+    def test_it_runs(self, installed: Path, tmp_path: Path) -> None:
+        """It takes a request and writes it, under the command that it installs."""
+        config = tmp_path / "config.yaml"
+        config.write_text(
+            "receivers: {otlp: {protocols: {http: {endpoint: 'localhost:0'}}}}\n"
+            f"exporters: {{file: {{path: {tmp_path}/out}}}}\n"
+            "service:\n"
+            "  telemetry: {metrics: {level: none}}\n"
+            "  pipelines: {traces: {receivers: [otlp], exporters: [file]}}\n"
+        )
+        with subprocess.Popen(
+            [installed / "spansieve", f"--config={config}"], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+        ) as process:
+            assert process.stderr is not None
+            endpoint = ""
+            for line in process.stderr:
+                if "Starting HTTP server" in line:
+                    endpoint = json.loads(line.split("\t")[3])["endpoint"]
+                if "Everything is ready" in line:
+                    break
+            span = {"traceId": "01" * 16, "spanId": "02" * 8, "name": "from the wheel"}
+            request = urllib.request.Request(
+                f"http://{endpoint}/v1/traces",
+                json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]}).encode(),
+                {"Content-Type": "application/json"},
+            )
+            with urllib.request.urlopen(request) as answer:
+                assert 200 == answer.status
+            process.terminate()
+            process.stderr.read()
+            assert 0 == process.wait(60)
+        assert "from the wheel" in (tmp_path / "out").read_text()
+
+    def test_it_brings_its_libraries(self, installed: Path, tmp_path: Path) -> None:
+        """Every encoding works with what is in the wheel, that of libraries which are loaded when needed too."""
+        done = subprocess.run(
+            [installed / "python", "-c", USES_LIBRARIES],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        loaded = {Path(path) for path in re.findall(r"/\S+\.so\S*", done.stdout)}
+        for name in ("deflate", "lz4", "nghttp2", "pcre2-8", "snappy", "yaml-0", "zstd"):
+            [path] = [path for path in loaded if path.name.startswith(f"lib{name}")]
+            assert installed.parent in path.parents
 
 
 def packages_of(path: str) -> set[str]:

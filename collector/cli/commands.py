@@ -30,17 +30,23 @@ def _common(command: CommandT) -> CommandT:
             "--config",
             "configs",
             multiple=True,
+            type=click.Path(),  # for those who have the shell complete it
             metavar="LOCATION",
-            help="A file, env:NAME, yaml:TEXT, or a URL. May be given several times; later ones win.",
+            help="A file, - for standard input, env:NAME, yaml:TEXT, or a URL. May be given several times; later ones"
+            " win.",
         ),
     ):
         command = decorate(command)
     return command
 
 
+def _say_version() -> None:
+    click.echo(f"spansieve version {__version__}")
+
+
 def _show_version(context: click.Context, parameter: click.Parameter, value: bool) -> None:
     if value:
-        click.echo(f"spansieve version {__version__}")
+        _say_version()
         context.exit()
 
 
@@ -174,6 +180,35 @@ def bench(arguments: Sequence[str]) -> int:
     from collector.cli.bench import bench as run
 
     return run(arguments)
+
+
+@spansieve.command()
+def version() -> None:
+    """Show the version."""
+    _say_version()
+
+
+@spansieve.command()
+@click.argument("command", required=False)
+def help(command: str | None) -> int:
+    """Show this help, or that of COMMAND."""
+    return invoke([command, "--help"] if command else ["--help"])
+
+
+@spansieve.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print what makes a shell complete commands and options.
+
+    \b
+        bash, zsh   eval "$(spansieve completion bash)" in ~/.bashrc or ~/.zshrc
+        fish        spansieve completion fish > ~/.config/fish/completions/spansieve.fish
+    """  # noqa: D301 click wants the control character
+    from click.shell_completion import get_completion_class
+
+    complete = get_completion_class(shell)
+    assert complete is not None  # noqa: S101 click has the three
+    click.echo(complete(spansieve, {}, "spansieve", "_SPANSIEVE_COMPLETE").source())
 
 
 # The Collector's older name.

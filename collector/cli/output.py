@@ -24,8 +24,8 @@ def warn(warnings: Iterable[object]) -> None:
         print(f"Warning: {warning}", file=sys.stderr)
 
 
-def note(notes: Iterable[str]) -> None:
-    """Print what the operator may want to know, one a line."""
+def note(*notes: str) -> None:
+    """Print what is worth knowing and is no fault, one a line."""
     for text in notes:
         print(f"Note: {text}", file=sys.stderr)
 

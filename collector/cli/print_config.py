@@ -8,14 +8,18 @@ import sys
 import yaml
 
 from collector.cli import Options
-from collector.cli.output import accepts_feature_gates, fail, warn
+from collector.cli.output import accepts_feature_gates, fail, note, warn
+from collector.config import syntax
 from collector.config.encode import encode_document
-from collector.config.expand import plain
+from collector.config.expand import escape, plain
 from collector.config.load import build
-from collector.config.redact import redact_document
+from collector.config.redact import hidden_paths, redact_document
 from collector.config.resolve import resolve
 from collector.errors import ConfigError
+from collector.lean import Any
 from collector.registry import Registry
+
+_LINE_BREAKS = frozenset("\x85\u2028\u2029\ufeff")  # to YAML 1.1 only, and a byte order mark
 
 
 def print_config(options: Options, *, format: str, mode: str, validate: bool) -> int:
@@ -41,10 +45,33 @@ def print_config(options: Options, *, format: str, mode: str, validate: bool) ->
         return fail(error)
     warn(warnings)
     if mode == "redacted":
-        values = redact_document(values, registry)
+        shown = redact_document(values, registry)
+        hidden = ", ".join(hidden_paths(values, shown))
+        if hidden:
+            note(f"not shown: {hidden}; --mode=unredacted prints what can be run")
+        values = shown
     if format == "json":
-        json.dump(values, sys.stdout, indent=2, ensure_ascii=False)
+        json.dump(escape(values), sys.stdout, indent=2, ensure_ascii=False)
         sys.stdout.write("\n")
     else:
-        yaml.safe_dump(values, sys.stdout, sort_keys=False, allow_unicode=True)
+        sys.stdout.write(to_yaml(escape(values)))
     return 0
+
+
+def to_yaml(values: Any) -> str:
+    """Return plain values as YAML that says the same to PyYAML, which writes it, and to what reads configurations."""
+    return str(yaml.dump(values, Dumper=_Dumper, sort_keys=False, allow_unicode=True))
+
+
+class _Dumper(yaml.SafeDumper):
+    pass
+
+
+def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    style = None if isinstance(syntax.resolve(text), str) else "'"
+    if not _LINE_BREAKS.isdisjoint(text):
+        style = '"'  # in which they are escaped
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _represent_text)

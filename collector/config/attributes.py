@@ -47,8 +47,8 @@ class Action:
         "hex), `extract` groups of `pattern` as attributes, `convert` to `converted_type`. Case does not count.",
         values=tuple(Verb),
     )
-    value: Any = option(None, doc="What `insert`, `update` and `upsert` write, of any type.")
-    default_value: Any = option(None, doc="What they write where the attribute or header is absent.")
+    value: object = option(None, doc="What `insert`, `update` and `upsert` write, of any type.")
+    default_value: object = option(None, doc="What they write where the attribute or header is absent.")
     from_attribute: str = option("", doc="The attribute whose value they write.")
     from_context: str = option(
         "",
@@ -78,7 +78,9 @@ class Attribute:
     """An attribute that must be there."""
 
     key: str = option("", doc="Name of the attribute.")
-    value: Any = option(None, doc="Its value, or with `regexp` a regular expression; without it any will do.")
+    value: object = option(
+        None, doc="Its value, or with `regexp` a regular expression; without it any will do."
+    )
 
 
 @section
@@ -388,7 +390,7 @@ def _conditions_problems(properties: MatchProperties, conditions: Sequence[Attri
         elif _depth(condition.value) > lib.SS_VALUE_DEPTH_MAX:
             yield f"::{index}::value", _TOO_DEEP
         else:
-            texts = (condition.value,) if properties.match_type == _REGEXP else ("",)
+            texts = (str(condition.value),) if properties.match_type == _REGEXP else ("",)
             for _, message in _texts_problems(properties, texts):
                 yield f"::{index}", message
 

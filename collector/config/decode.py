@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from collector.config.expand import UNKNOWN, Expanded, plain
 from collector.config.fields import Duration, Option, Reference, Secret
 from collector.config.syntax import join, resolve
-from collector.config.values import format_duration, nearest, parse_duration
+from collector.config.values import format_duration, hide_credentials, nearest, parse_duration
 from collector.errors import ConfigError, Problem
 from collector.lean import MISSING, Any, Field, StrEnum, TypeVar, fields, is_any, is_record, is_text_enum
 
@@ -190,6 +190,8 @@ class _Decoder:
             if value is _FAILED:
                 return _FAILED
         if not isinstance(value, dict):
+            if annotation is Secret and isinstance(value, str):
+                return self._fail(path, "expected a map, got text")  # which may be the secret
             return self._expected("a map", value, path)
         items = {key: self._value(annotation, option, item, join(path, key)) for key, item in value.items()}
         return _FAILED if any(item is _FAILED for item in items.values()) else items
@@ -341,5 +343,6 @@ def describe(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        return repr(value if len(value) <= _MAX_SHOWN else value[:_MAX_SHOWN] + "...")
+        shown = hide_credentials(value)
+        return repr(shown if len(shown) <= _MAX_SHOWN else shown[:_MAX_SHOWN] + "...")
     return str(value) if isinstance(value, int | float) else _kind(value)

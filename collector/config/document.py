@@ -121,6 +121,12 @@ class Prometheus:
         factory=dict, doc="Resource attributes that become labels of every series: `included`, `excluded`."
     )
 
+    @property
+    def endpoint(self) -> str:
+        """The address as host:port; an IPv6 host may be written with its brackets or without."""
+        host = self.host.removeprefix("[").removesuffix("]")
+        return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
+
 
 class Metrics(NamedTuple):
     """The collector's own metrics.
@@ -128,10 +134,12 @@ class Metrics(NamedTuple):
     Attributes:
         level: how much is measured: none, basic, normal or detailed.
         prometheus: where they can be scraped; None when nowhere.
+        is_stand_in: prometheus is there instead of what was asked for and is not served.
     """
 
     level: str
     prometheus: Prometheus | None
+    is_stand_in: bool = False
 
 
 class Telemetry(NamedTuple):

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 
 from collector.config import syntax
 from collector.config.sources import SourceError, Text
+from collector.config.values import hide_credentials
 from collector.errors import InvalidYAML, Problem
 from collector.lean import Any, NamedTuple
 
@@ -43,6 +44,17 @@ def plain(value: Any) -> Any:
     if isinstance(value, list):
         return [plain(item) for item in value]
     return None if value is UNKNOWN else value
+
+
+def escape(value: Any) -> Any:
+    """Return plain values with dollar signs doubled in each text that would else not come back from its expansion."""
+    if isinstance(value, dict):
+        return {key: escape(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [escape(item) for item in value]
+    if isinstance(value, str) and ("${" in value or "$$" in value):
+        return value.replace("$", "$$")
+    return value
 
 
 def _find_tokens(text: str) -> Iterator[tuple[int, int]]:
@@ -165,14 +177,16 @@ class Expander:
 
     def _reference(self, uri: str, found: list[str], depth: int) -> Any:
         if not uri.startswith("yaml:"):
-            found.append("${" + uri.partition(":-")[0] + "}")
+            found.append("${" + hide_credentials(uri.partition(":-")[0]) + "}")
         source = self._read(uri)
         self._n_references += 1
         self._length += len(source.text)
         if self._n_references > MAX_REFERENCES or self._length > MAX_LENGTH:
             raise SourceError("too many recursive expansions")
-        # A file ends in a newline that no header or token wants.
+        # A file ends in a line break, that of Windows perhaps, which no header or token wants.
         text = source.text.removesuffix("\n")
+        if text != source.text:
+            text = text.removesuffix("\r")
         warning = source.warning
         if not text and uri.startswith("file:"):
             warning = f"the file {source.name!r} is empty"

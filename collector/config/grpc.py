@@ -96,6 +96,10 @@ class GrpcServer:
         """The limit of calls at once in force."""
         return self.max_concurrent_streams or _DEFAULT_STREAMS
 
+    def listens_at(self) -> Iterator[tuple[str, str, str]]:
+        """Yield the only address."""
+        yield "endpoint", self.transport, self.endpoint
+
     def problems(self) -> Iterator[tuple[str, str]]:
         """Yield sizes out of range."""
         if not 0 <= self.max_recv_msg_size_mib <= _MAX_MESSAGE_MIB:

@@ -1,6 +1,6 @@
 """What keys that hold headers may hold, checked before anything is sent: libraries show a bad value in their errors.
 
-Source: RFC 9110, "Field Names" and "Field Values".
+Sources: RFC 9110, "Field Names" and "Field Values"; RFC 7617 (Basic).
 """
 
 from __future__ import annotations
@@ -18,6 +18,24 @@ def is_header_name(name: str) -> bool:
 def canonical_name(name: str) -> str:
     """Return the name of a header as it is usually written, such as `Content-Type`."""
     return "-".join(part.capitalize() for part in name.split("-"))
+
+
+def split_user(url: str) -> tuple[str, str]:
+    """Return url without user and password, and those, as `user:password` with their percent-encoding."""
+    scheme, separator, rest = url.partition("://")
+    authority, slash, path = rest.partition("/")
+    user, _, host = authority.rpartition("@")
+    return f"{scheme}{separator}{host}{slash}{path}", user
+
+
+def basic_authorization(user: str) -> str:
+    """Return the value of Authorization for user, `name:password` percent-encoded as in a URL."""
+    import binascii  # only where something is sent to a URL, as the other
+    import urllib.parse
+
+    name, _, password = user.partition(":")
+    plain = urllib.parse.unquote_to_bytes(name) + b":" + urllib.parse.unquote_to_bytes(password)
+    return "Basic " + binascii.b2a_base64(plain, newline=False).decode()
 
 
 def header_problems(headers: Mapping[str, str], key: str = "headers") -> Iterator[tuple[str, str]]:

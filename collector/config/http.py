@@ -152,6 +152,10 @@ class HttpServer:
                 lines += f"{canonical_name(name)}: {value!s}\r\n"
         return lines
 
+    def listens_at(self) -> Iterator[tuple[str, str, str]]:
+        """Yield the only address."""
+        yield "endpoint", self.transport, self.endpoint
+
     def problems_in_use(self) -> Iterator[tuple[str, str]]:
         """Yield addresses and headers that are none."""
         yield from endpoint_problems(self)

@@ -21,6 +21,7 @@ from collector.config.pipelines import check_pipelines, without_effect
 from collector.config.resolve import Resolved, resolve
 from collector.config.sections import MetricsSection, PipelineSection, ServiceSection
 from collector.config.sources import SECTIONS
+from collector.config.surroundings import Address, addresses, clashes, unreadable
 from collector.config.syntax import join
 from collector.config.values import nearest
 from collector.errors import ConfigError, Problem, explain, place_of
@@ -37,22 +38,27 @@ def load(
     sets: Sequence[str],
     registry: Registry,
     environ: Mapping[str, str] = os.environ,
+    *,
+    is_to_run: bool = False,
 ) -> Document:
     """Return the configuration that sources and sets give; opens nothing but files.
 
-    Raises:
-        ConfigError: with every problem found.
-    """
-    return build(resolve(sources, sets, environ), registry)
-
-
-def build(resolved: Resolved, registry: Registry) -> Document:
-    """Return the Document of a resolved configuration.
+    Args:
+        is_to_run: on this machine: the certificates that it names are read too.
 
     Raises:
         ConfigError: with every problem found.
     """
-    return _Build(resolved, registry).run()
+    return build(resolve(sources, sets, environ), registry, is_to_run=is_to_run)
+
+
+def build(resolved: Resolved, registry: Registry, *, is_to_run: bool = False) -> Document:
+    """Return the Document of a resolved configuration; see `load`.
+
+    Raises:
+        ConfigError: with every problem found.
+    """
+    return _Build(resolved, registry).run(is_to_run=is_to_run)
 
 
 class _Doubt(NamedTuple):
@@ -78,7 +84,7 @@ class _Build:
         self._meant: set[tuple[Kind, ComponentID]] = set()
         self._doubts: list[_Doubt] = []
 
-    def run(self) -> Document:
+    def run(self, *, is_to_run: bool) -> Document:
         if not self._values:
             raise ConfigError([Problem(name, "empty configuration file") for name in self._empty or ("",)])
         self._warnings += [f"{name}: empty configuration file: it changes nothing" for name in self._empty]
@@ -93,6 +99,8 @@ class _Build:
         service = self._service(components)
         used = _used(service) if len(self._problems) == n_before else None
         self._settle(used)
+        if used is not None:
+            self._check_surroundings(components, used, service, is_to_run=is_to_run)
         if self._problems or used is None:
             raise ConfigError(self._problems)
         self._warn_of_components(components, used)
@@ -257,16 +265,16 @@ class _Build:
             pipelines=pipelines,
             telemetry=Telemetry(
                 telemetry.logs,
-                Metrics(telemetry.metrics.level, self._prometheus(telemetry.metrics)),
+                self._metrics(telemetry.metrics),
                 self._resource(telemetry.resource),
             ),
             shutdown_timeout=section.shutdown_timeout,
         )
 
-    def _prometheus(self, metrics: MetricsSection) -> Prometheus | None:
-        pulled: list[Prometheus | None] = []
-        if metrics.readers is None:
-            pulled.append(Prometheus())
+    def _metrics(self, metrics: MetricsSection) -> Metrics:
+        is_on = metrics.level != "none"
+        pulled: list[Prometheus | None] = [Prometheus()] if metrics.readers is None else []
+        pushed: list[str] = []
         for index, value in enumerate(metrics.readers or ()):
             from collector.config.readers import Reader
 
@@ -277,13 +285,20 @@ class _Build:
                 self._problems += error.problems
                 continue
             if reader.periodic is not None:
-                self._warn(path, "a periodic reader is not supported: ignored")
-            if reader.pull is None:
-                continue
-            if pulled:
-                self._fail(path, "only one pull reader is supported")
-            pulled.append(reader.pull.exporter.prometheus)
-        return pulled[0] if pulled and metrics.level != "none" else None
+                pushed.append(path)
+            elif reader.pull is None and is_on:
+                self._fail(path, "no valid metric reader: expected 'pull' or 'periodic'")
+            if reader.pull is not None:
+                if pulled:
+                    self._fail(path, "only one pull reader is supported")
+                pulled.append(reader.pull.exporter.prometheus)
+        if not is_on:
+            return Metrics(metrics.level, None)
+        stand_in = Prometheus()
+        instead = "ignored" if pulled else f"scrape {stand_in.endpoint}/metrics instead"
+        for path in pushed:
+            self._warn(path, f"a periodic reader is not supported yet: {instead}")
+        return Metrics(metrics.level, pulled[0] if pulled else stand_in, is_stand_in=not pulled)
 
     def _resource(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
         if not values:
@@ -338,6 +353,35 @@ class _Build:
                 self._warn(path, f'references {kind.singular} "{id}" multiple times; once is enough')
             ids[id] = None
         return tuple(ids)
+
+    def _check_surroundings(
+        self,
+        components: Mapping[Kind, Mapping[ComponentID, ComponentEntry]],
+        used: Mapping[Kind, set[ComponentID]],
+        service: Service,
+        *,
+        is_to_run: bool,
+    ) -> None:
+        parts = [
+            (kind, join(kind.value, id), entry.config)
+            for kind, entries in components.items()
+            for id, entry in entries.items()
+            if id in used[kind]
+        ]
+        found = [
+            address
+            for kind, path, config in parts
+            if kind in (Kind.RECEIVER, Kind.EXTENSION)
+            for address in addresses(path, config)
+        ]
+        metrics = service.telemetry.metrics
+        if metrics.prometheus is not None and not metrics.is_stand_in:
+            found.append(Address("service::telemetry::metrics::readers", "tcp", metrics.prometheus.endpoint))
+        problems = list(clashes(found))
+        if is_to_run:
+            problems += (problem for _, path, config in parts for problem in unreadable(path, config))
+        for path, message in problems:
+            self._fail(path, message)
 
     def _warn_of_components(
         self,

@@ -37,5 +37,7 @@ class Reader:
 
     pull: PullReader | None = option(None, doc="Be scraped.")
     periodic: dict[str, Any] | None = option(
-        None, doc="Accepted for the Collector's sake, with a warning: own metrics are not pushed."
+        None,
+        doc="Not supported yet, accepted with a warning: where nothing else is named, the metrics can be scraped at"
+        " localhost:8888 instead.",
     )

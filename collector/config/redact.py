@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from collector.config.decode import keys_of, split_optional
 from collector.config.fields import Secret
 from collector.config.sections import ServiceSection
+from collector.config.syntax import join
+from collector.config.values import hide_credentials
 from collector.errors import CollectorError
 from collector.ids import ComponentID, Kind
 from collector.lean import Any, is_any, is_record
@@ -26,6 +28,18 @@ def redact_document(values: Mapping[str, Any], registry: Registry) -> dict[str, 
             redacted[name] = redact(ServiceSection if name == "service" else Secret, section)
     _show_readers(redacted, values)
     return redacted
+
+
+def hidden_paths(values: Any, redacted: Any, path: str = "") -> Iterator[str]:
+    """Yield the path of each text in values that redacted, which was made of them, does not show."""
+    if isinstance(values, dict):
+        for key, value in values.items():
+            yield from hidden_paths(value, redacted[key], join(path, key))
+    elif isinstance(values, list):
+        for index, value in enumerate(values):
+            yield from hidden_paths(value, redacted[index], join(path, index))
+    elif values != redacted:
+        yield path
 
 
 def _show_readers(redacted: dict[str, Any], values: Mapping[str, Any]) -> None:
@@ -54,14 +68,19 @@ def _redact_section(kind: Kind, section: dict[str, Any], registry: Registry) -> 
 
 
 def redact(annotation: Any, value: Any) -> Any:
-    """Return value, which belongs to a field of type annotation, with each secret in it replaced."""
+    """Return value, which belongs to a field of type annotation, with each secret in it replaced.
+
+    Nothing is a secret that says nothing, or true or false; of a URL, user and password are.
+    """
     annotation, _ = split_optional(annotation)
-    if value is None:
-        return None
+    if value in (None, "") or isinstance(value, bool):
+        return value
     if annotation is Secret or is_any(annotation):
         if isinstance(value, dict):
             return {key: redact(Secret, item) for key, item in value.items()}
         return [redact(Secret, item) for item in value] if isinstance(value, list) else HIDDEN
+    if isinstance(value, str):
+        return hide_credentials(value)
     if is_record(annotation) and isinstance(value, dict):
         keys = keys_of(annotation)
         return {
@@ -75,4 +94,6 @@ def redact(annotation: Any, value: Any) -> Any:
         return {key: redact(annotation.__args__[1], item) for key, item in value.items()}
     if origin is dict and isinstance(value, list):
         return redact(annotation.__args__[1], value)
+    if annotation is object and isinstance(value, dict | list):
+        return redact(dict[str, object] if isinstance(value, dict) else tuple[object, ...], value)
     return value

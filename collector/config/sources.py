@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import codecs
 import os
+import sys
 from collections.abc import Callable, Mapping
 
 from collector.config import syntax
+from collector.config.headers import basic_authorization, split_user
 from collector.config.merge import merge
+from collector.config.values import hide_credentials
 from collector.errors import CollectorError, ConfigError, InvalidYAML, Problem, reason_of
 from collector.ids import Kind, is_identifier
 from collector.lean import Any, NamedTuple
@@ -69,7 +72,7 @@ def read(uri: str, default_scheme: str, environ: Mapping[str, str]) -> Text:
     scheme, colon, rest = uri.partition(":")
     if not colon or not _is_scheme(scheme):
         if colon and default_scheme == "env":
-            raise SourceError(f'invalid uri: "{uri}"{_default_advice(uri)}')
+            raise SourceError(f'invalid uri: "{hide_credentials(uri)}"{_default_advice(uri)}')
         scheme, rest = default_scheme, uri
     if scheme == "env":
         return _read_variable(rest, environ)
@@ -80,7 +83,7 @@ def read(uri: str, default_scheme: str, environ: Mapping[str, str]) -> Text:
     if scheme in ("http", "https"):
         return _fetch(uri)
     advice = _default_advice(uri) if default_scheme == "env" else f"; known: {', '.join(SCHEMES)}"
-    raise SourceError(f'scheme "{scheme}" is not supported for uri "{uri}"{advice}')
+    raise SourceError(f'scheme "{scheme}" is not supported for uri "{hide_credentials(uri)}"{advice}')
 
 
 def _is_scheme(text: str) -> bool:
@@ -89,7 +92,11 @@ def _is_scheme(text: str) -> bool:
 
 
 def _default_advice(uri: str) -> str:
-    return f'; a default is written "env:{uri}"' if ":-" in uri else f"; known: {', '.join(SCHEMES)}"
+    return (
+        f'; a default is written "env:{hide_credentials(uri)}"'
+        if ":-" in uri
+        else f"; known: {', '.join(SCHEMES)}"
+    )
 
 
 def _read_variable(rest: str, environ: Mapping[str, str]) -> Text:
@@ -122,6 +129,19 @@ def _read_file(path: str) -> Text:
     return Text(_decode(content, path), path)
 
 
+_stdin: list[Text] = []
+
+
+def _read_stdin() -> Text:
+    """Return what stands on standard input, which can be read but once: a reload finds the same text again."""
+    if not _stdin:
+        content = sys.stdin.buffer.read(_MAX_BYTES + 1)
+        if len(content) > _MAX_BYTES:
+            raise SourceError(f"cannot read standard input: larger than {_MAX_BYTES} bytes")
+        _stdin.append(Text(_decode(content, "standard input"), "stdin"))
+    return _stdin[0]
+
+
 def _decode(content: bytes, name: str) -> str:
     is_utf16 = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     try:
@@ -136,19 +156,22 @@ def _decode(content: bytes, name: str) -> str:
 def _fetch(url: str) -> Text:
     import urllib3  # heavy, and seldom needed
 
+    name = hide_credentials(url)
     try:
         retries = urllib3.Retry(total=None, connect=0, read=0, other=0, redirect=10, status=0)
         with urllib3.PoolManager(retries=retries, timeout=_MAX_FETCH_S) as pool:
-            answer = pool.request("GET", url, preload_content=False)
+            user = split_user(url)[1]
+            headers = {"Authorization": basic_authorization(user)} if user else {}
+            answer = pool.request("GET", url, headers=headers, preload_content=False)
             content = answer.read(_MAX_BYTES + 1)
     except (urllib3.exceptions.HTTPError, ValueError) as error:
         reason = reason_of(getattr(error, "reason", None) or error)
-        raise SourceError(f"unable to download the file via HTTP GET for uri {url!r}: {reason}") from error
+        raise SourceError(f"unable to download the file via HTTP GET for uri {name!r}: {reason}") from error
     if answer.status != 200:
-        raise SourceError(f"fail to download the file from uri {url!r}: HTTP status {answer.status}")
+        raise SourceError(f"fail to download the file from uri {name!r}: HTTP status {answer.status}")
     if len(content) > _MAX_BYTES:
-        raise SourceError(f"fail to download the file from uri {url!r}: larger than {_MAX_BYTES} bytes")
-    return Text(_decode(content, url), url)
+        raise SourceError(f"fail to download the file from uri {name!r}: larger than {_MAX_BYTES} bytes")
+    return Text(_decode(content, name), name)
 
 
 def read_layer(uri: str, environ: Mapping[str, str] = os.environ) -> Layer:
@@ -158,7 +181,7 @@ def read_layer(uri: str, environ: Mapping[str, str] = os.environ) -> Layer:
         ConfigError: it cannot be read, or is no map.
     """
     try:
-        source = read(uri, "file", environ)
+        source = _read_stdin() if uri == "-" else read(uri, "file", environ)
     except SourceError as error:
         raise ConfigError([Problem("", str(error))]) from error
     if source.warning:

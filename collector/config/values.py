@@ -1,4 +1,4 @@
-"""Texts that stand for values: durations as Go writes them, addresses, and the nearest of known words.
+"""Texts that stand for values: durations as Go writes them, addresses and URLs, and the nearest of known words.
 
 Source: Go, package time, ParseDuration and Duration.String.
 """
@@ -95,6 +95,8 @@ def split_address(text: str) -> tuple[str, int]:
         ValueError: text is neither.
     """
     host, colon, port = text.rpartition(":")
+    if "@" in text:
+        raise ValueError(f"expected host:port without user and password, got '***@{text.rpartition('@')[2]}'")
     if not colon or "/" in text or text.endswith("]"):
         raise ValueError(f"expected host:port, got {text!r}")
     if host.startswith("[") and host.endswith("]"):
@@ -104,6 +106,20 @@ def split_address(text: str) -> tuple[str, int]:
     if not (port.isascii() and port.isdecimal() and int(port) < 65536):
         raise ValueError(f"expected a port from 0 to 65535 in {text!r}, got {port!r}")
     return host, int(port)
+
+
+def hide_credentials(url: str) -> str:
+    """Return url with the user and the password in it as `***`; a text that is no URL comes back as it is."""
+    scheme, separator, rest = url.partition("://")
+    n_authority = next((index for index, mark in enumerate(rest) if mark in "/?#"), len(rest))
+    authority = rest[:n_authority]
+    _, colon, port = authority.rpartition(":")
+    if "@" not in authority and colon and not port.isdecimal() and not port.endswith("]"):
+        authority = rest  # a password with a slash in it, which should have been escaped
+    host = authority.rpartition("@")[2]
+    if host == authority:
+        return url
+    return f"{scheme}{separator}***@{host}{rest[len(authority) :]}"
 
 
 def format_address(listener: _socket.socket) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 
+from collector.config.headers import split_user
 from collector.errors import LimitExceeded, NativeError
 from collector.lean import Any, NamedTuple
 from collector.native.codec import Codec, Encoding
@@ -61,14 +62,6 @@ class Post(NamedTuple):
     body: bytes
     headers: Mapping[str, str]
     own_headers: Mapping[str, str]
-
-
-def split_user(url: str) -> tuple[str, str]:
-    """Return url without user and password, and those, as `user:password` with their percent-encoding."""
-    scheme, separator, rest = url.partition("://")
-    authority, slash, path = rest.partition("/")
-    user, _, host = authority.rpartition("@")
-    return f"{scheme}{separator}{host}{slash}{path}", user
 
 
 def send(pool_of: Callable[[str], Any], post: Post, limit_s: float | None) -> Answer:

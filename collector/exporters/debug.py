@@ -124,23 +124,46 @@ def _submessages(message: memoryview, number: int) -> Iterator[memoryview]:
             at += 8 if wire_type == 1 else 4
 
 
+def text_of(value: Any) -> str:
+    """Return a field of OTLP/JSON in one line: text bare, unless it holds what a line cannot show; the rest as JSON."""
+    return value if isinstance(value, str) and value.isprintable() else _json(value)
+
+
 def value_text(value: Node) -> str:
-    """Return an AnyValue of OTLP/JSON as people read it: text bare, the rest as JSON."""
+    """Return an AnyValue of OTLP/JSON as people read it: lists and maps as JSON."""
     for kind, inner in value.items():
-        if kind == "stringValue":
-            return str(inner)
-        if kind == "arrayValue":
-            return "[" + ",".join(value_text(item) for item in inner.get("values", [])) + "]"
-        if kind == "kvlistValue":
-            pairs = (f"{item['key']}:{value_text(item.get('value', {}))}" for item in inner.get("values", []))
-            return "{" + ",".join(pairs) + "}"
-        return str(inner).lower() if isinstance(inner, bool) else str(inner)
+        return _json_text(value) if kind in ("arrayValue", "kvlistValue") else text_of(inner)
     return ""
+
+
+def _json_text(value: Node) -> str:
+    """Return an AnyValue as the JSON that it stands for; of a map, keys that come twice too."""
+    for kind, inner in value.items():
+        if kind == "arrayValue":
+            return f"[{','.join(map(_json_text, inner.get('values', [])))}]"
+        if kind == "kvlistValue":
+            pairs = (
+                f"{_json(item.get('key', ''))}:{_json_text(item.get('value', {}))}"
+                for item in inner.get("values", [])
+            )
+            return f"{{{','.join(pairs)}}}"
+        return str(inner) if kind == "intValue" else _json(inner)
+    return ""
+
+
+def _json(value: Any) -> str:
+    import json
+
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return text if text.isprintable() else json.dumps(value, separators=(",", ":"))
 
 
 def attributes_text(node: Node) -> str:
     """Return the attributes of a resource, scope or item as `key=value key=value`."""
-    pairs = (f"{item['key']}={value_text(item.get('value', {}))}" for item in node.get("attributes", []))
+    pairs = (
+        f"{text_of(item.get('key', ''))}={value_text(item.get('value', {}))}"
+        for item in node.get("attributes", [])
+    )
     return " ".join(pairs)
 
 
@@ -152,15 +175,15 @@ def _metric_lines(metric: Node) -> Iterator[str]:
     for kind in _POINT_KINDS:
         for point in metric.get(kind, {}).get("dataPoints", []):
             names = ("asInt", "asDouble", "count", "sum", "min", "max")
-            values = " ".join(f"{name}={point[name]}" for name in names if name in point)
-            yield _join(metric.get("name", ""), attributes_text(point), values)
+            values = " ".join(f"{name}={text_of(point[name])}" for name in names if name in point)
+            yield _join(text_of(metric.get("name", "")), attributes_text(point), values)
 
 
 def _item_lines(signal: Signal, item: Node) -> Iterable[str]:
     if signal is Signal.METRICS:
         return _metric_lines(item)
     if signal is Signal.TRACES:
-        head = _join(item.get("name", ""), item.get("traceId", ""), item.get("spanId", ""))
+        head = _join(text_of(item.get("name", "")), item.get("traceId", ""), item.get("spanId", ""))
     else:
         head = value_text(item.get("body", {}))
     return [_join(head, attributes_text(item))]
@@ -173,7 +196,7 @@ def normal_lines(signal: Signal, request: Node) -> Iterator[str]:
         yield _join(f"{shape.resource} #{number}", attributes_text(resource.get("resource", {})))
         for index, scope_items in enumerate(resource.get(shape.scopes_key, [])):
             scope = scope_items.get("scope", {})
-            name = _join(scope.get("name", ""), scope.get("version", ""))
+            name = _join(text_of(scope.get("name", "")), text_of(scope.get("version", "")))
             yield _join(f"{shape.scope} #{index}", name, attributes_text(scope))
             for item in scope_items.get(shape.items_key, []):
                 yield from _item_lines(signal, item)
@@ -182,10 +205,10 @@ def normal_lines(signal: Signal, request: Node) -> Iterator[str]:
 def detailed_lines(node: Any, indent: str = "") -> Iterator[str]:
     """Yield every field of an OTLP/JSON value, one a line, nested by indentation."""
     for key, value in node.items():
-        if key == "attributes":
-            yield f"{indent}attributes:"
+        if key in ("attributes", "filteredAttributes"):
+            yield f"{indent}{key}:"
             for item in value:
-                yield f"{indent}     -> {item['key']}: {value_text(item.get('value', {}))}"
+                yield f"{indent}     -> {text_of(item.get('key', ''))}: {value_text(item.get('value', {}))}"
         elif isinstance(value, list) and value and isinstance(value[0], dict):
             for number, item in enumerate(value):
                 yield f"{indent}{key} #{number}"
@@ -194,7 +217,7 @@ def detailed_lines(node: Any, indent: str = "") -> Iterator[str]:
             yield f"{indent}{key}:"
             yield from detailed_lines(value, indent + "    ")
         else:
-            yield f"{indent}{key}: {value}"
+            yield f"{indent}{key}: {text_of(value)}"
 
 
 class Debug:

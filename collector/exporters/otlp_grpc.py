@@ -15,7 +15,7 @@ from collector import __version__
 from collector.component import Factory, Settings, Stability
 from collector.config.fields import Duration, option, section
 from collector.config.tls import CertificateWatch, TLSClient
-from collector.config.values import split_address
+from collector.config.values import hide_credentials, split_address
 from collector.errors import ConsumeError, PermanentError, RetryableError, StartError, TLSFailure
 from collector.exporterhelper.client import ClientConfig
 from collector.exporterhelper.compression import Recoder, native_level
@@ -120,20 +120,21 @@ def parse_endpoint(endpoint: str) -> Target:
         ValueError: nothing of the kind.
     """
     scheme, separator, rest = endpoint.partition(":")
+    shown = hide_credentials(endpoint)
     if separator and scheme == "unix":
         path = rest.removeprefix("//")
         if not path.startswith("/"):
-            raise ValueError(f"expected unix:///absolute/path, got {endpoint!r}")
+            raise ValueError(f"expected unix:///absolute/path, got {shown!r}")
         return Target(path, 0)
     authority = endpoint
     if separator and rest.startswith("//"):
         if scheme not in ("http", "https", "dns", "passthrough"):
-            raise ValueError(f"expected host:port, got {endpoint!r} with the unknown scheme {scheme!r}")
+            raise ValueError(f"expected host:port, got {shown!r} with the unknown scheme {scheme!r}")
         # dns://server/host:port names a server to ask; the system's resolver is asked instead.
         authority = rest[2:].rstrip("/") if scheme.startswith("http") else rest[2:].partition("/")[2]
     host, port = split_address(authority)
     if not port:
-        raise ValueError(f"expected a port from 1 to 65535, got {endpoint!r}")
+        raise ValueError(f"expected a port from 1 to 65535, got {shown!r}")
     return Target(host or "localhost", port)
 
 

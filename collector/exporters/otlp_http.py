@@ -17,8 +17,9 @@ from collections.abc import Iterator
 from collector import __version__
 from collector.component import Factory, Settings, Stability
 from collector.config.fields import Duration, option, section, unserved
-from collector.config.headers import canonical_name
+from collector.config.headers import basic_authorization, canonical_name, split_user
 from collector.config.tls import CertificateWatch, TLSClient
+from collector.config.values import hide_credentials
 from collector.errors import (
     ConsumeError,
     MalformedInput,
@@ -31,7 +32,7 @@ from collector.errors import (
 from collector.exporterhelper.client import ClientConfig
 from collector.exporterhelper.compression import Recoder, native_level
 from collector.exporterhelper.fallback import Fallback, Fate, Outcome
-from collector.exporterhelper.http import Answer, Post, send, split_user
+from collector.exporterhelper.http import Answer, Post, send
 from collector.exporterhelper.queue import QueueSender
 from collector.exporterhelper.request import Request, Sent
 from collector.exporterhelper.retry import RetryConfig
@@ -119,7 +120,11 @@ class Keepalive:
 class Config(ClientConfig):
     """The exporter's keys."""
 
-    endpoint: str = option("", doc="Base URL; /v1/traces, /v1/metrics or /v1/logs is added.")
+    endpoint: str = option(
+        "",
+        doc="Base URL; /v1/traces, /v1/metrics or /v1/logs is added. User and password in it are sent, as Basic, where"
+        " headers have no `authorization`.",
+    )
     traces_endpoint: str = option("", doc="Whole URL for traces, used as it is.")
     metrics_endpoint: str = option("", doc="Whole URL for metrics, used as it is.")
     logs_endpoint: str = option("", doc="Whole URL for logs, used as it is.")
@@ -160,7 +165,7 @@ class Config(ClientConfig):
         for field in _ENDPOINTS:
             url = getattr(self, field)
             if url and not _is_url(url):
-                yield field, f"expected a URL such as 'http://localhost:4318', got {url!r}"
+                yield field, f"expected a URL such as 'http://localhost:4318', got {hide_credentials(url)!r}"
         if len(self.tls.curve_preferences) > 1:
             yield "tls::curve_preferences", "more than one is not supported yet in this exporter"
         yield from self.client_problems(self.compression)
@@ -470,21 +475,12 @@ def _headers(config: Config, user: str) -> tuple[dict[str, str], dict[str, str]]
         if name.lower() not in _RESERVED
     }
     if user and "Authorization" not in own:
-        own["Authorization"] = _basic_authorization(user)
+        own["Authorization"] = basic_authorization(user)
     open_to_all = {
         "User-Agent": f"spansieve/{__version__}",
         "Content-Type": _JSON if config.encoding is Encoding.JSON else _PROTOBUF,
     }
     return {name: own.pop(name, value) for name, value in open_to_all.items()}, own
-
-
-def _basic_authorization(user: str) -> str:
-    import binascii  # few have any
-    import urllib.parse  # needed by urllib3 anyway
-
-    name, _, password = user.partition(":")
-    plain = urllib.parse.unquote_to_bytes(name) + b":" + urllib.parse.unquote_to_bytes(password)
-    return "Basic " + binascii.b2a_base64(plain, newline=False).decode()
 
 
 def _fate_of(error: Exception) -> Fate:

@@ -116,6 +116,10 @@ class Config(Server):
         None, doc="Accepted, with a warning: components have no say in the status yet."
     )
 
+    def listens_at(self) -> Iterator[tuple[str, str, str]]:
+        """Yield the only address."""
+        yield "endpoint", "tcp", self.endpoint
+
     def problems(self) -> Iterator[tuple[str, str]]:
         """Yield what is wrong, in the Collector's words."""
         if not self.endpoint:

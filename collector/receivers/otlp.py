@@ -14,6 +14,7 @@ from collector.config.fields import Duration, option, section
 from collector.config.grpc import GrpcServer
 from collector.config.http import WRITE_TIMEOUT_S, HttpServer
 from collector.config.tls import CertificateWatch
+from collector.config.values import hide_credentials
 from collector.errors import StartError, TLSFailure
 from collector.ids import Signal
 from collector.lean import TYPE_CHECKING, Any, NamedTuple, StrEnum, pattern
@@ -144,16 +145,17 @@ def parse_url_path(text: str) -> str:
     Raises:
         ValueError: it is none.
     """
+    shown = hide_credentials(text)
     path = text.partition("#")[0].partition("?")[0]
     if "%" in text:
         bad = _BAD_ESCAPE.search(text)
         if bad is not None:
-            raise ValueError(f'parse "{text}": invalid URL escape "{bad[0]}"')
+            raise ValueError(f'parse "{shown}": invalid URL escape "{bad[0]}"')
         path = _ESCAPE.sub(lambda escape: chr(int(escape[1], 16)), path)
     if "://" in path:
-        raise ValueError(f'parse "{text}": expected a path, got a URL')
+        raise ValueError(f'parse "{shown}": expected a path, got a URL')
     if not _IN_PATHS.issuperset(path):
-        raise ValueError(f'parse "{text}": expected letters, digits and marks, without braces')
+        raise ValueError(f'parse "{shown}": expected letters, digits and marks, without braces')
     return path if path.startswith("/") else f"/{path}"
 
 

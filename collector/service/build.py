@@ -286,7 +286,7 @@ class _Builder:
     def _create(self, node: Node, entry: Entry) -> Instance:
         host = self._host
         log = host.log.bind(**_log_fields(node))
-        listeners = host.listeners.view(f"{node.kind.value}::{node.id}", log)
+        listeners = host.listeners.view(f"{node.kind.value}::{node.id}")
 
         def serve(endpoint: str, routes: Routes) -> AdminServer:
             return AdminServer(

@@ -12,10 +12,9 @@ import os
 import stat
 from collections.abc import Sequence
 
-from collector.config.values import format_address, split_address
+from collector.config.values import split_address
 from collector.errors import StartError
 from collector.lean import Any, suppress
-from collector.telemetry.logs import Log
 from collector.threads import Lock
 
 _BACKLOG = 4096
@@ -63,12 +62,12 @@ class Listeners:
         self._lock = Lock()
         self._sockets: list[_Shared] = []
 
-    def view(self, owner: str, log: Log) -> ListenerView:
+    def view(self, owner: str) -> ListenerView:
         """Return what one instance of owner gets its sockets from."""
-        return ListenerView(self, owner, log)
+        return ListenerView(self, owner)
 
     def acquire(
-        self, owner: str, transport: str, endpoint: str, held: Sequence[_Shared], log: Log, *, listens: bool
+        self, owner: str, transport: str, endpoint: str, held: Sequence[_Shared], *, listens: bool
     ) -> _Shared:
         """Return the owner's socket for endpoint, unless it is in held, or bind one."""
         key = (owner, transport, endpoint, listens)
@@ -82,11 +81,6 @@ class Listeners:
                     raise StartError(owner, f"listen {transport} {endpoint}: {error}") from error
                 shared = _Shared(key, listener)
                 self._sockets.append(shared)
-                log.debug(
-                    "listening" if listens else "reserved",
-                    transport=transport,
-                    endpoint=format_address(listener),
-                )
             shared.users += 1
             return shared
 
@@ -102,10 +96,9 @@ class Listeners:
 class ListenerView:
     """The sockets of one instance."""
 
-    def __init__(self, listeners: Listeners, owner: str, log: Log) -> None:
+    def __init__(self, listeners: Listeners, owner: str) -> None:
         self._listeners = listeners
         self._owner = owner
-        self._log = log
         self._held: list[_Shared] = []
 
     def are_there(self) -> bool:
@@ -144,9 +137,7 @@ class ListenerView:
             self._listeners.release(self._held.pop())
 
     def _acquire(self, transport: str, endpoint: str, *, listens: bool) -> socket.socket:
-        shared = self._listeners.acquire(
-            self._owner, transport, endpoint, self._held, self._log, listens=listens
-        )
+        shared = self._listeners.acquire(self._owner, transport, endpoint, self._held, listens=listens)
         self._held.append(shared)
         return shared.socket
 

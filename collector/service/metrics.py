@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from collector.component import AdminRequest, AdminResponse, AdminServer, Settings
+from collector.errors import StartError
 from collector.lean import TYPE_CHECKING, NamedTuple
 from collector.service.identity import attributes
 from collector.telemetry import page
@@ -12,6 +13,11 @@ from collector.telemetry.instruments import Sample
 
 if TYPE_CHECKING:
     from collector.config.document import Telemetry
+
+_ADVICE = (
+    "set another host or port in service::telemetry::metrics::readers, such as"
+    " [{pull: {exporter: {prometheus: {host: localhost, port: 8889}}}}]"
+)
 
 
 class Page(NamedTuple):
@@ -22,12 +28,14 @@ class Page(NamedTuple):
         target: attributes of the collector.
         constant: those that every series carries.
         suffixes: names end in their unit, those of counters in `_total`.
+        is_stand_in: nobody has asked for it, so that its address may be taken.
     """
 
     endpoint: str
     target: Mapping[str, str]
     constant: Mapping[str, str]
     suffixes: bool
+    is_stand_in: bool = False
 
 
 def make_page(telemetry: Telemetry, instance_id: str) -> Page | None:
@@ -37,9 +45,8 @@ def make_page(telemetry: Telemetry, instance_id: str) -> Page | None:
         return None
     target = attributes(instance_id, telemetry.resource)
     constant = _select(target, prometheus.with_resource_constant_labels)
-    host = f"[{prometheus.host}]" if ":" in prometheus.host else prometheus.host
     suffixes = not (prometheus.without_units and prometheus.without_type_suffix)
-    return Page(f"{host}:{prometheus.port}", target, constant, suffixes)
+    return Page(prometheus.endpoint, target, constant, suffixes, telemetry.metrics.is_stand_in)
 
 
 class MetricsServer:
@@ -52,12 +59,23 @@ class MetricsServer:
     def __init__(self, config: Page, settings: Settings, samples: Callable[[], Iterable[Sample]]) -> None:
         self._config = config
         self._serve = settings.serve
+        self._log = settings.log
         self._all_samples = samples
         self._server: AdminServer | None = None
 
     def start(self) -> None:
-        """Listen."""
-        self._server = self._serve(self._config.endpoint, {"/metrics": self._answer})
+        """Listen.
+
+        Raises:
+            StartError: the address is no such, or taken.
+        """
+        try:
+            self._server = self._serve(self._config.endpoint, {"/metrics": self._answer})
+        except StartError as error:
+            message = f"{error.message}; {_ADVICE}"
+            if not self._config.is_stand_in:
+                raise StartError(error.component, message) from error
+            self._log.warning("metrics cannot be scraped", error=message)
 
     def shutdown(self, deadline_s: float) -> None:
         """Stop listening."""

@@ -14,7 +14,7 @@ import gc
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from collector import __version__
 from collector.errors import CollectorError, ConfigError, StartError
@@ -25,6 +25,7 @@ from collector.service.identity import attributes, make_instance_id
 from collector.service.lifecycle import Service
 from collector.service.listeners import Listeners
 from collector.service.loop import Loop
+from collector.service.notify import notify_ready, notify_reloading, notify_stopping
 from collector.service.threads import begin
 from collector.telemetry import logs
 
@@ -72,7 +73,8 @@ def run(
     try:
         log = _configure_logs(document, instance_id)
     except OSError as error:
-        return _fail(_log_problem(error))
+        encoding = document.service.telemetry.logs.encoding
+        return _fail(_log_problem(error), logs.configure(encoding=encoding), encoding, ("stderr",))
     with Loop(log, ignores_signals_at_end=ends_process) as loop:
         runtime = Runtime()
         host = Host(
@@ -118,8 +120,10 @@ class _Operator:
         try:
             self._service.start(document)
         except CollectorError as error:
-            return _fail(_text(error))
+            settings = document.service.telemetry.logs
+            return _fail(_text(error), self._log, settings.encoding, settings.output_paths)
         self._log.info("Everything is ready. Begin running and processing data.")
+        notify_ready(self._log)
         self._loop.call_soon(_load_the_rest)
         self._loop.run()
         self._log.info("Shutdown complete.")
@@ -134,6 +138,7 @@ class _Operator:
             return
         self._stopping_s = now_s
         self._log.info("Starting shutdown...")
+        notify_stopping(self._log)
         self._service.not_ready()
         if not self._is_busy:
             self._shut_down()
@@ -150,7 +155,9 @@ class _Operator:
         if self._stopping_s is not None:
             self._service.not_ready()  # those that the reload has just started
             self._shut_down()
-        elif self._wants_reload:
+            return
+        notify_ready(self._log)
+        if self._wants_reload:
             self._wants_reload = False
             self._begin(self._reload_now, self._go_on)
 
@@ -181,6 +188,7 @@ class _Operator:
     def _reload_now(self) -> None:
         logs.reopen()  # whatever becomes of the rest
         self._log.info("Reloading the configuration...")
+        notify_reloading(self._log)
         is_whole = False
         try:
             document = self._load()
@@ -278,6 +286,11 @@ def _log_problem(error: OSError) -> str:
     return f"service::telemetry::logs::output_paths: cannot write {error.filename!r}: {reason}"
 
 
-def _fail(text: str) -> int:
-    sys.stderr.write(f"Error: {text}\n")
+def _fail(text: str, log: Log, encoding: str, paths: Sequence[str]) -> int:
+    """Say why it cannot start, to people and in the log; what programs read on a standard stream stays JSON."""
+    is_json = encoding == "json"
+    if is_json or tuple(paths) != ("stderr",):
+        log.fatal("cannot start", error=text)
+    if not is_json or {"stderr", "stdout"}.isdisjoint(paths):
+        sys.stderr.write(f"Error: {text}\n")
     return 1

@@ -64,6 +64,10 @@ class Log:
         """Say what lost data or stopped something."""
         self._write(_ERROR, event, fields)
 
+    def fatal(self, event: str, **fields: Any) -> None:
+        """Say what ends the process; ending it is for the caller."""
+        self._write(_FATAL, event, fields)
+
     def shows_info(self) -> bool:
         """Tell whether what `info` says is written."""
         return self._logger.isEnabledFor(_INFO)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -17,8 +18,12 @@ from hypothesis import strategies as st
 
 import collector.cli
 from collector.cli import Options, read_options
-from collector.cli.commands import invoke
+from collector.cli.commands import invoke, spansieve
+from collector.cli.print_config import to_yaml
+from collector.config import syntax
 from collector.config.document import Document
+from collector.config.expand import Expander, escape, plain
+from collector.config.sources import read
 from collector.registry import Registry
 
 FAKES = Path(__file__).parents[1] / "config"
@@ -152,6 +157,26 @@ class TestRun:
         ]
         assert service == []
 
+    @pytest.mark.parametrize("encoding", ["json", "JSON", "console", "[]", "x"])
+    def test_fault_is_told_as_logs_are(
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        good: str,
+        service: list[Document],
+        capsys: pytest.CaptureFixture[str],
+        encoding: str,
+    ) -> None:
+        """What collects JSON gets JSON, as far as the faulty configuration tells."""
+        layer = f"yaml:service: {{telemetry: {{logs: {{encoding: {encoding}}}}}}}"
+        assert 1 == main(monkeypatch, "--config", good, "--config", layer, "--set", "exporters.nope=1")
+        said = capsys.readouterr().err
+        if encoding.lower() == "json":
+            line = json.loads(said)
+            assert ("fatal", "invalid configuration") == (line["level"], line["msg"])
+            assert 'unknown type: "nope"' in line["problems"][0]
+        else:
+            assert said.startswith("Error: invalid configuration: ")
+
     def test_feature_gates_are_accepted_with_a_note(
         self,
         monkeypatch: pytest.MonkeyPatch,
@@ -223,6 +248,33 @@ class TestValidate:
         assert invoke(arguments) == 0
         assert capsys.readouterr() == ("", "")
 
+    def test_terminal_is_told_what_is_valid(
+        self, good: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """People see that something was read; nothing is valid where a warning fails."""
+        monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+        assert 0 == invoke(["validate", "--config", good])
+        assert "valid: 1 pipeline, 2 components\n" == capsys.readouterr().out
+        assert 1 == invoke(["validate", "--strict", "--config", good, "--config", UNUSED])
+        assert "" == capsys.readouterr().out
+
+    def test_standard_input_is_a_configuration(self) -> None:
+        """`-` names it; its places are those of stdin."""
+        real = "receivers: {otlp: {protocols: {grpc: }}}\nexporters: {nop: }\n" + (
+            "service: {pipelines: {traces: {receivers: [otlp], exporters: [nop]}}}"
+        )
+        for text, said in ((real, ""), ("nope: 1", "has invalid keys: nope; valid keys: ")):
+            done = subprocess.run(
+                [sys.executable, "-m", "collector", "validate", "--config=-"],
+                input=text,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            assert bool(said) == bool(done.returncode)
+            assert said in done.stderr
+            assert not said or "(stdin:1)" in done.stderr
+
     def test_options_on_both_sides_add_up(self, good: str, capsys: pytest.CaptureFixture[str]) -> None:
         """Sources before the command come first."""
         assert (
@@ -269,6 +321,38 @@ class TestPrintConfig:
         assert invoke([command, "--config", good, "--mode", "unredacted", "--format", "json"]) == 0
         printed = json.loads(capsys.readouterr().out)
         assert printed["exporters"]["otlp_http"]["headers"] == {"token": "s3cret"}
+
+    def test_what_is_not_shown_is_named(self, good: str, capsys: pytest.CaptureFixture[str]) -> None:
+        """On stderr, with what to do; nothing is said where all is shown."""
+        arguments = ["print-config", "--config", good, "--set", "exporters.otlp_http.endpoint=http://u:p@b"]
+        assert 0 == invoke(arguments)
+        output = capsys.readouterr()
+        assert "http://***@b" == yaml.safe_load(output.out)["exporters"]["otlp_http"]["endpoint"]
+        assert (
+            "Note: not shown: exporters::otlp_http::endpoint, exporters::otlp_http::headers::token;"
+            " --mode=unredacted prints what can be run\n"
+        ) == output.err
+        assert 0 == invoke([*arguments, "--mode=unredacted"])
+        output = capsys.readouterr()
+        assert ("", "http://u:p@b") == (
+            output.err,
+            yaml.safe_load(output.out)["exporters"]["otlp_http"]["endpoint"],
+        )
+
+    @given(
+        st.dictionaries(
+            st.text().filter(lambda key: "::" not in key),
+            st.text()
+            | st.text("$${}0123456789eEx_.+-:~ \n\t\r'\"#yesno")
+            | st.booleans()
+            | st.integers(-(2**63), 2**64 - 1)
+            | st.floats(allow_nan=False),
+        )
+    )
+    def test_any_value_comes_back(self, values: dict[str, object]) -> None:
+        """Texts that look like numbers, words of other versions of YAML, references: each is read as what it was."""
+        expander = Expander(lambda uri: read(uri, "env", {}))
+        assert values == plain(expander.expand(syntax.parse(to_yaml(escape(values))).value))
 
     def test_faulty_configuration_is_printed_only_on_demand(
         self, good: str, capsys: pytest.CaptureFixture[str]
@@ -329,6 +413,46 @@ def test_help_shows_the_command_as_it_is_typed(capsys: pytest.CaptureFixture[str
     """The command that runs stands on a line of its own, without the mark that keeps it there."""
     assert 0 == invoke(["--help"])
     assert "spansieve --config config.yaml" in map(str.strip, capsys.readouterr().out.splitlines())
+
+
+def test_version_is_a_command_too(capsys: pytest.CaptureFixture[str]) -> None:
+    """As of the Collector's other tools."""
+    assert (0, 0) == (invoke(["version"]), invoke(["--version"]))
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == second == f"spansieve version {collector.__version__}"
+
+
+def test_help_is_a_command_too(capsys: pytest.CaptureFixture[str]) -> None:
+    """Of all, and of each command what its own option shows."""
+    for name in (None, *spansieve.commands):
+        arguments = [] if name is None else [name]
+        assert 0 == invoke(["help", *arguments])
+        shown = capsys.readouterr().out
+        assert "Usage: spansieve" in shown
+        assert 0 == invoke([*arguments, "--help"])
+        assert shown == capsys.readouterr().out
+    assert 1 == invoke(["help", "nope"])
+    assert "No such command 'nope'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_shells_complete_commands_and_options(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The script is that of click, under the variable that click looks at."""
+    assert 0 == invoke(["completion", shell])
+    assert "_SPANSIEVE_COMPLETE" in capsys.readouterr().out
+    done = subprocess.run(
+        [sys.executable, "-c", "from collector.cli import main; main()"],
+        env={
+            **os.environ,
+            "_SPANSIEVE_COMPLETE": f"{shell}_complete",
+            "COMP_WORDS": "spansieve validate --st",
+            "COMP_CWORD": "--st" if shell == "fish" else "2",
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "--strict" in done.stdout
 
 
 class TestFeatureGates:

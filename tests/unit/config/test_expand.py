@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -175,4 +176,65 @@ def test_text_from_a_variable_keeps_its_characters(text: str) -> None:
     expander = Expander(lambda uri: read(uri, "env", {"X": text}))
     expanded = expander.expand({"key": "${env:X}"})["key"]
     kept = expanded.text if isinstance(expanded, Expanded) else expanded
-    assert kept == text.removesuffix("\n")
+    assert kept == (text[:-2] if text.endswith("\r\n") else text.removesuffix("\n"))
+
+
+MARKS = ":#'\"{}[]$%&*!|>@`,?-~=<+.()\\/^;_\t\n\u00e9"
+WRITTEN = [
+    text.format(mark) for mark in MARKS.replace("{", "").replace("}", "")
+    for text in ("{0}", "{0}{0}", "a{0}b", "{0}b", "a{0}", "{0} b", "a {0} b", "a {0}", "a{0} b", " {0}b ", "a {0}b")
+] + [
+    "{", "}", "{}", "{a: b}", "{a", "a}", "a{b}c", "{{a}}", "${", "}$", "$(a)", "", " ", "  ", " a", "a ", "\ta", "a\t",
+    "1", "-1", "+1", "1.5", "1e3", "0x10", "0o17", "017", "1_000", "007", "1 # one", "12:30:45", "2024-01-01", "1s",
+    "true", "True", "yes", "off", "null", "~", "None", ".inf", ".nan", "9223372036854775808", "'a'", '"a"', '"a\\nb"',
+    "a: b", "a: b: c", "- a", "- a\n- b", "a: 1\nb: 2", "|\n a", ">\n a\n b", "!!int 5", "&a b", "*a", "%TAG", "---",
+    "--- a", "---\na\n---\nb", "# c\na", "a\nb", "a\n\nb", "\na", "a\r\nb", "p@ss:w0rd#1$%&*!|>", "Basic dTpw==",
+    "k=v,k2=v2",     "-----BEGIN X-----\nab\n-----END X-----", "\u2028", "\ud7ff\U0001f600",
+]  # fmt: skip
+"""Each mark that YAML and references know, at each place of a text, and texts that are something else in YAML."""
+
+# What the Collector makes of them where no type is asked for; a text that is not listed is the text.
+UNTYPED: dict[str, object] = {
+    "::": {":": None}, "a:": {"a": None}, "a : b": {"a": "b"}, "a :": {"a": None}, "a: b": {"a": "b"},
+    "#": None, "##": None, "#b": None, "# b": None, " #b ": None, "&b": None, " &b ": None, "~": None, "": None,
+    " ": None, "  ": None, "\u2028": None, "---": None, "null": None,
+    "? b": {"b": None}, "-": [None], "- b": ["b"], "- a": ["a"], "- a\n- b": ["a", "b"], "{}": {}, "{a: b}": {"a": "b"},
+    "a: 1\nb: 2": {"a": 1, "b": 2}, "1": 1, "-1": -1, "+1": 1, "1.5": 1.5, "1e3": 1000.0, "0x10": 16, "0o17": 15,
+    "017": 15, "1_000": 1000, "007": 7, "1 # one": 1, "!!int 5": 5, "true": True, "True": True,
+    "\n": None, "9223372036854775808": 9223372036854775808, ".inf": math.inf, ".nan": math.nan,
+    # Not as the Collector, to which it is no value at all.
+    "?": {"": None},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("source", ["env", "file", "default"])
+def test_what_comes_from_outside_is_data(source: str, tmp_path: Path) -> None:
+    """A text field has it as it was written, alone or in the middle; only dollars mean more, as in the Collector."""
+    path = tmp_path / "value"
+    wrong = []
+    for text in WRITTEN:
+        if source == "default" and not set("${}").isdisjoint(text):
+            continue  # a reference ends at the first brace
+        path.write_bytes(text.encode())
+        reference = {"env": "${env:X}", "file": f"${{file:{path}}}", "default": f"${{env:UNSET:-{text}}}"}[
+            source
+        ]
+        expander = Expander(lambda uri, text=text: read(uri, "env", {"X": text}))
+        expanded = expander.expand(
+            {"whole": reference, "inside": f"<{reference}>", "twice": reference + reference}
+        )
+        kept = text.removesuffix("\n").replace("$$", "$")
+        untyped = kept if source == "default" and not kept else UNTYPED.get(kept, kept)
+        texts = [value.text if isinstance(value, Expanded) else value for value in expanded.values()]
+        found = (expander.problems, texts, repr(plain(expanded["whole"])))
+        if found != ([], [kept, f"<{kept}>", kept + kept], repr(untyped)):
+            wrong.append((text, found))
+    assert [] == wrong
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_one_line_break_at_the_end_goes(end: str) -> None:
+    """Whichever a file has; what is before it stays."""
+    for text in ("s3cret", "a\n", " a ", ""):
+        expander = Expander(lambda uri, text=text: read(uri, "env", {"X": f"{text}{end}"}))
+        assert f"<{text}>" == expander.expand({"key": "<${env:X}>"})["key"]

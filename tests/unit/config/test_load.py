@@ -303,22 +303,34 @@ class TestTelemetry:
         [
             ("{readers: [{pull: {exporter: {prometheus: {host: 0.0.0.0, port: 0}}}}]}", ("0.0.0.0", 0)),
             ("{readers: [{pull: {exporter: {prometheus: }}}]}", ("localhost", 8888)),
+            ("{readers: [{periodic: {exporter: {console: {}}}}]}", ("localhost", 8888)),
             ("{level: none, readers: []}", None),
+            ("{level: none, readers: [{}]}", None),
             ("{level: none}", None),
         ],
     )
     def test_readers_say_where_to_serve(self, metrics: str, address: tuple[str, int] | None) -> None:
-        """A given reader counts as it is; none, or level none, serves nothing."""
+        """A given reader counts as it is; what is only to be pushed is served; none, or level none, serves nothing."""
         prometheus = load_text(
             GOOD + f"  telemetry: {{metrics: {metrics}}}"
         ).service.telemetry.metrics.prometheus
         assert (prometheus and (prometheus.host, prometheus.port)) == address
 
     def test_pushed_metrics_are_warned_of(self) -> None:
-        """A periodic reader is accepted but has no effect."""
-        document = load_text(GOOD + "  telemetry: {metrics: {readers: [{periodic: {interval: 1}}]}}")
-        assert document.service.telemetry.metrics.prometheus is None
-        assert "periodic reader is not supported" in document.warnings[0]
+        """A periodic reader is accepted, and told where the metrics are instead, if they are nowhere else."""
+        push = "{periodic: {interval: 1}}"
+        document = load_text(GOOD + f"  telemetry: {{metrics: {{readers: [{push}]}}}}")
+        [warning] = document.warnings
+        assert (
+            "readers::0: a periodic reader is not supported yet: scrape localhost:8888/metrics instead"
+            in warning
+        )
+        assert document.service.telemetry.metrics.is_stand_in
+        pull = "{pull: {exporter: {prometheus: {port: 9}}}}"
+        document = load_text(GOOD + f"  telemetry: {{metrics: {{readers: [{push}, {pull}]}}}}")
+        [warning] = document.warnings
+        assert "readers::0: a periodic reader is not supported yet: ignored" in warning
+        assert not document.service.telemetry.metrics.is_stand_in
 
     def test_faulty_readers_are_told(self) -> None:
         """Ports, unknown exporters and a second reader."""
@@ -326,11 +338,12 @@ class TestTelemetry:
         other = "{pull: {exporter: {otlp: }}}"
         good = "{pull: {exporter: {prometheus: }}}"
         path = "service::telemetry::metrics::readers"
-        text = GOOD + f"  telemetry: {{metrics: {{readers: [{reader}, {other}, {good}, {good}]}}}}"
+        text = GOOD + f"  telemetry: {{metrics: {{readers: [{reader}, {other}, {good}, {good}, {{}}]}}}}"
         assert problems_of(text) == [
             f"{path}::0::pull::exporter::prometheus::port: expected at most 65535, got 70000",
             f"{path}::1::pull::exporter: has invalid keys: otlp; valid keys: prometheus",
             f"{path}::3: only one pull reader is supported",
+            f"{path}::4: no valid metric reader: expected 'pull' or 'periodic'",
         ]
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import http.server
+import io
 import os
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from collector.config import sources
 from collector.config.expand import plain
 from collector.config.resolve import resolve
 from collector.config.sources import SourceError, read, read_layer, read_set
@@ -97,7 +100,9 @@ class TestRead:
 
 class _Pages(http.server.BaseHTTPRequestHandler):
     def do_GET(self) -> None:
+        credentials = (self.headers["authorization"] or "").encode()
         status, body = {
+            "/credentials": (200, b"a: " + credentials),
             "/config.yaml": (200, b"a: 1"),
             "/moved": (302, b""),
             "/binary": (200, b"a: \xff"),
@@ -132,6 +137,21 @@ class TestFetch:
         assert read_layer(url, {}) == ({"a": 1}, {"": f"{url}:1", "a": f"{url}:1"}, url, "")
         assert read_layer(f"{pages}/moved", {}).values == {"a": 1}
 
+    def test_credentials_are_sent_and_not_shown(self, pages: str) -> None:
+        """Neither in places nor in errors."""
+        url = pages.replace("http://", "http://user:s3cret@")
+        shown = pages.replace("http://", "http://***@")
+        layer = read_layer(f"{url}/credentials", {})
+        assert ({"a": "Basic dXNlcjpzM2NyZXQ="}, f"{shown}/credentials:1") == (
+            layer.values,
+            layer.lines["a"],
+        )
+        assert f"fail to download the file from uri '{shown}/none': HTTP status 404" == problem_of(
+            read_layer, f"{url}/none", {}
+        )
+        for uri in ("http://user:s3cret@127.0.0.1:1", "s3://user:s3cret@bucket"):
+            assert "s3cret" not in problem_of(read_layer, uri, {})
+
     def test_what_is_no_page_is_told(self, pages: str) -> None:
         """Another status, and what is no text."""
         assert problem_of(read_layer, f"{pages}/none", {}) == (
@@ -142,6 +162,21 @@ class TestFetch:
 
 class TestLayers:
     """One `--config` or `--set`."""
+
+    def test_standard_input_is_read_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A reload finds the text again."""
+        monkeypatch.setattr(sources, "_stdin", [])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a: 1")))
+        assert ({"a": 1}, {"": "stdin:1", "a": "stdin:1"}) == read_layer("-", {})
+        assert {"a": 1} == read_layer("-", {}).values
+
+    def test_standard_input_may_be_no_text(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """It is told as of a file."""
+        monkeypatch.setattr(sources, "_stdin", [])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a: \xff")))
+        assert problem_of(read_layer, "-", {}) == (
+            "cannot read 'standard input': not UTF-8 text: byte 0xff on line 1"
+        )
 
     def test_double_colons_nest(self) -> None:
         """`yaml:a::b: c` sets one key deep in the map."""

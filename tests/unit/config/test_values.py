@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.config.values import format_duration, nearest, parse_duration, split_address
+from collector.config.values import (
+    format_duration,
+    hide_credentials,
+    nearest,
+    parse_duration,
+    split_address,
+)
 
 _MAX_EXACT_NS = 2**50
 
@@ -131,3 +137,28 @@ def test_what_is_no_address_is_told(text: str, message: str) -> None:
     with pytest.raises(ValueError) as caught:
         split_address(text)
     assert message == str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("http://user:s3cret@host:1/a?b=c@d", "http://***@host:1/a?b=c@d"),
+        ("https://token@[::1]:1", "https://***@[::1]:1"),
+        ("http://user:s3@cret@host", "http://***@host"),
+        ("http://user:s3/cr#e?t@host/a", "http://***@host/a"),
+        ("http://host/a@b", "http://host/a@b"),
+        ("http://host:1/a@b", "http://host:1/a@b"),
+        ("http://[::1]/a@b", "http://[::1]/a@b"),
+        ("mail@host", "mail@host"),
+        ("", ""),
+    ],
+)
+def test_credentials_of_a_url_are_hidden(url: str, shown: str) -> None:
+    """User and password, also those that should have been escaped; nothing else is changed."""
+    assert shown == hide_credentials(url)
+
+
+def test_credentials_in_an_address_are_hidden() -> None:
+    """They have no place there, and are not shown."""
+    with pytest.raises(ValueError, match=r"without user and password, got '\*\*\*@host:1'"):
+        split_address("user:s3cret@host:1")

@@ -611,6 +611,13 @@ def test_bad_endpoints(endpoint: str) -> None:
         parse_endpoint(endpoint)
 
 
+@pytest.mark.parametrize("endpoint", ["user:s3cret@b:1", "http://user:s3cret@b:1", "ftp://user:s3cret@b:1"])
+def test_credentials_in_an_endpoint_are_not_shown(endpoint: str) -> None:
+    """There is no place for them in gRPC; the error does not repeat them."""
+    with pytest.raises(ValueError, match=r"\*\*\*@b:1"):
+        parse_endpoint(endpoint)
+
+
 @pytest.mark.parametrize(
     ("config", "fields"),
     [

@@ -10,8 +10,9 @@ from collections import deque
 import pytest
 
 from collector.component import AdminRequest, AdminResponse
+from collector.config.values import format_address
 from collector.service.admin import AdminServer
-from collector.service.listeners import Listeners, format_address
+from collector.service.listeners import Listeners
 from collector.service.loop import Loop
 from collector.telemetry.logs import Log
 
@@ -54,7 +55,7 @@ class Setup:
     def __init__(self, loop: Loop, log: Log) -> None:
         self.loop = loop
         self.log = log
-        self.view = Listeners().view("admin", log)
+        self.view = Listeners().view("admin")
         self.asked: list[AdminRequest] = []
 
     def start(self, *routes: str) -> FakeServer:

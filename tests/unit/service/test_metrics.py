@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 import types
 from typing import Any
 
 import pytest
 
 from collector.component import AdminRequest, Settings
+from collector.config.document import Metrics, Prometheus
+from collector.errors import StartError
 from collector.ids import ComponentID
 from collector.service.metrics import MetricsServer, make_page
 from collector.telemetry.instruments import Instrument, Sample
+from collector.telemetry.logs import Log
 
 
 def _telemetry(resource: dict[str, Any] | None = None, **prometheus: Any) -> Any:
-    defaults = {
-        "host": "localhost",
-        "port": 8888,
-        "without_units": True,
-        "without_type_suffix": True,
-        "with_resource_constant_labels": {},
-    }
-    metrics = types.SimpleNamespace(prometheus=types.SimpleNamespace(**{**defaults, **prometheus}))
+    metrics = Metrics("normal", Prometheus(**prometheus))
     return types.SimpleNamespace(metrics=metrics, resource=resource or {})
 
 
@@ -39,9 +36,10 @@ def test_level_none_serves_nothing() -> None:
     assert make_page(telemetry, "an-id") is None
 
 
-def test_ipv6_host_gets_its_brackets() -> None:
-    """The host is written without them."""
-    page = make_page(_telemetry(host="::1"), "an-id")
+@pytest.mark.parametrize("host", ["::1", "[::1]"])
+def test_ipv6_host_gets_its_brackets(host: str) -> None:
+    """The host is written without them, or with them, as the Collector takes it too."""
+    page = make_page(_telemetry(host=host), "an-id")
     assert page is not None
     assert "[::1]:8888" == page.endpoint
 
@@ -100,3 +98,34 @@ def test_page_is_only_read(method: str, status: int) -> None:
     settings = Settings(id=ComponentID("metrics"), signal=None, runtime=None, log=None)  # type: ignore[arg-type]
     server = MetricsServer(page, settings, list)
     assert status == server._answer(AdminRequest(method, "/metrics", "")).status
+
+
+@pytest.mark.parametrize("is_stand_in", [False, True])
+def test_address_that_cannot_be_had_names_its_key(
+    is_stand_in: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The start fails with what to change; a page that nobody has asked for stops no start."""
+
+    def serve(_endpoint: str, _routes: Any) -> Any:
+        raise StartError("x", "listen tcp localhost:8888: bind: address already in use")
+
+    page = make_page(_telemetry(), "an-id")
+    assert page is not None
+    settings = Settings(
+        id=ComponentID("x"),
+        signal=None,
+        runtime=None,  # type: ignore[arg-type]
+        log=Log(logging.getLogger("metrics")),
+        serve=serve,  # type: ignore[arg-type]
+    )
+    server = MetricsServer(page._replace(is_stand_in=is_stand_in), settings, list)
+    said = "address already in use; set another host or port in service::telemetry::metrics::readers, such as"
+    if is_stand_in:
+        server.start()
+        [record] = caplog.records
+        assert "metrics cannot be scraped" == record.message
+        assert said in record.__dict__["fields"]["error"]
+    else:
+        with pytest.raises(StartError, match=said):
+            server.start()
+    server.shutdown(0)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
+import re
 import signal
+import socket
 import threading
 import time
 from collections.abc import Callable
@@ -303,13 +306,92 @@ def test_component_that_cannot_start_ends_with_1(
     journal: list[str], capfd: pytest.CaptureFixture[str]
 ) -> None:
     """The Collector's words on standard error, and nothing left running."""
-    assert 1 == run(lambda: make_document(PIPELINES, configs={"in": Config(fails=True)}))
+    document = make_document(PIPELINES, configs={"in": Config(fails=True)})
+    document.service.telemetry.logs.encoding = "console"
+    assert 1 == run(lambda: document)
     last = capfd.readouterr().err.splitlines()[-1]
     assert (
         'Error: cannot start pipelines: failed to start "in" receiver: '
         "listen tcp 127.0.0.1:1: bind: permission denied" == last
     )
     assert "shutdown out(traces)" in journal
+
+
+@pytest.mark.parametrize(
+    ("encoding", "paths", "in_log", "to_people"),
+    [
+        ("console", ["stderr"], False, True),
+        ("console", ["log"], True, True),
+        ("json", ["log"], True, True),
+        ("json", ["stderr"], True, False),
+        ("json", ["stdout", "log"], True, False),
+    ],
+)
+def test_failed_start_is_told_in_the_log(
+    capfd: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    encoding: str,
+    paths: list[str],
+    in_log: bool,
+    to_people: bool,
+) -> None:
+    """Where programs read a standard stream, each line of it is JSON, the last one too."""
+    document = make_document(PIPELINES, configs={"in": Config(fails=True)})
+    settings = document.service.telemetry.logs
+    settings.encoding = encoding
+    settings.output_paths = tuple(path if path[:3] == "std" else str(tmp_path / path) for path in paths)
+    assert 1 == run(lambda: document)
+    said = capfd.readouterr()
+    assert to_people == ("Error: cannot start pipelines: " in said.err)
+    logged = (tmp_path / "log").read_text() if "log" in paths else said.out + said.err
+    assert in_log == ("fatal" in logged.splitlines()[-1])
+    if encoding == "json":
+        lines = [json.loads(line) for line in (logged if "log" in paths else said.err).splitlines()]
+        assert lines[-1]["error"].startswith("cannot start pipelines: ")
+
+
+@pytest.mark.parametrize("is_abstract", [False, True])
+def test_manager_of_services_is_notified(
+    outside: Outside, journal: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, is_abstract: bool
+) -> None:
+    """systemd learns when requests are taken, when a reload begins and has ended, well or not, and of the end."""
+    path = f"\0{tmp_path}" if is_abstract else str(tmp_path / "notify")
+    monkeypatch.setenv("NOTIFY_SOCKET", path.replace("\0", "@"))
+    told: list[str] = []
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(path)
+        manager.settimeout(60)
+
+        def load() -> Any:
+            if told:
+                raise ConfigError([Problem("", "broken")])
+            return make_document(PIPELINES)
+
+        def script() -> None:
+            for number in (None, signal.SIGHUP, None, signal.SIGTERM):
+                if number is not None:
+                    outside.send(number)
+                told.append(manager.recv(100).decode())
+
+        outside.does(script)
+        assert 0 == run(load)
+    assert ["READY=1", "READY=1", "STOPPING=1"] == [told[0], *told[2:]]
+    assert re.fullmatch(r"RELOADING=1\nMONOTONIC_USEC=\d+", told[1])
+
+
+def test_manager_that_is_gone_stops_nothing(
+    outside: Outside, journal: list[str], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """It is told in the log."""
+    monkeypatch.setenv("NOTIFY_SOCKET", "/nonexistent/notify")
+
+    def script() -> None:
+        outside.wait_for("start in")
+        outside.send(signal.SIGTERM)
+
+    outside.does(script)
+    assert 0 == run(lambda: make_document(PIPELINES))
+    assert "cannot notify the manager of services" in capfd.readouterr().err
 
 
 def test_broken_configuration_is_for_the_caller(journal: list[str]) -> None:
@@ -328,6 +410,7 @@ def test_log_file_that_cannot_be_opened_ends_with_1(
 ) -> None:
     """A collector whose logs go nowhere does not start."""
     document = make_document(PIPELINES)
+    document.service.telemetry.logs.encoding = "console"
     document.service.telemetry.logs.output_paths = ("/nonexistent/log",)
     assert 1 == run(lambda: document)
     assert capfd.readouterr().err == (
