@@ -380,8 +380,8 @@ class _Build:
         problems = list(clashes(found))
         if is_to_run:
             problems += (problem for _, path, config in parts for problem in unreadable(path, config))
-        for path, message in problems:
-            self._fail(path, message)
+        for problem in problems:
+            self._fail(problem.path, problem.message)
 
     def _warn_of_components(
         self,
