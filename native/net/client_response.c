@@ -368,6 +368,21 @@ static void fail_answer(ss_client_result *result, int32_t code, const char *why)
     result->is_answer_unreadable = true;
 }
 
+/* Decompress a message into the response's own buffer, and show it there. */
+static bool inflate(ss_client_response *response, const uint8_t **message, size_t *length, ss_verdict *verdict) {
+    ss_error error;
+    response->inflated.length = 0;
+    ss_status status = ss_decompress(response->codec, response->encoding, *message, *length, SS_CLIENT_BODY_BYTES_MAX,
+                                     &response->inflated, &error);
+    if (status != SS_OK) {
+        ss_grpc_fail_inflation(status, &error, SS_CLIENT_BODY_BYTES_MAX, verdict);
+        return false;
+    }
+    *message = response->inflated.data;
+    *length = response->inflated.length;
+    return true;
+}
+
 /* Servers choose the encoding of their message, whatever grpc-accept-encoding says: grpc-go takes the request's. No
  * message at all says what an empty one says. */
 static void read_message(ss_client_response *response, ss_client_result *result) {
@@ -387,8 +402,9 @@ static void read_message(ss_client_response *response, ss_client_result *result)
         fail_answer(result, SS_CODE_INTERNAL, "no memory to decompress it");
         return;
     }
-    if (!ss_grpc_unpack(response->codec, response->encoding, body->data, body->length, SS_CLIENT_BODY_BYTES_MAX,
-                        &response->inflated, &message, &length, &verdict)) {
+    if (!ss_grpc_unpack(response->encoding, body->data, body->length, SS_CLIENT_BODY_BYTES_MAX, &message, &length,
+                        &verdict) ||
+        (body->data[0] && !inflate(response, &message, &length, &verdict))) {
         fail_answer(result, (int32_t)verdict.code, verdict.message);
     } else if (ss_export_response_read(message, length, &partial) != SS_OK) {
         fail_answer(result, SS_CODE_INTERNAL, "it is no Export*ServiceResponse");
