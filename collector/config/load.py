@@ -160,9 +160,9 @@ class _Build:
         try:
             registered = self._registry.find(kind, id.type)
         except UnknownType:
-            from collector.config import unknown
+            from collector.config.unknown import explain as explain_type
 
-            found = unknown.explain(self._registry, kind, id)
+            found = explain_type(self._registry, kind, id)
             if found.meant is not None:
                 self._meant.add((kind, found.meant))
             return (Problem(path, found.message + self._locate(path), found.in_use),)

@@ -198,9 +198,9 @@ def read_layer(uri: str, environ: Mapping[str, str] = os.environ) -> Layer:
     if parsed is not None and parsed.value is None:
         return Layer({}, {}, source.name)
     if parsed is None or not is_configuration(parsed.value):
-        from collector.config import manifests
+        from collector.config.manifests import read as read_manifest
 
-        found = manifests.read(source.text, place)
+        found = read_manifest(source.text, place)
         if found is not None:
             note = f"{source.name}: the configuration is {found.what}"
             return _layer(found.value, found.lines, place, source.name, note)

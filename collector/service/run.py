@@ -42,8 +42,11 @@ _SAME_WISH_S = 1.0
 NEEDED_LATER = (
     "collector.config.decode",
     "collector.config.elsewhere",
+    "collector.config.manifests",
     "collector.config.readers",
     "collector.config.resource",
+    "collector.config.spelling",
+    "collector.config.unknown",
     "collector.config.yaml_faults",
 )
 _ADMIN_CONNECTIONS = 64  # of operators, probes and scrapers, to each of their pages

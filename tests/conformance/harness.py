@@ -59,7 +59,7 @@ class Collector:
         else:
             routes = consumers(self.runtime)
         log = Log(logging.getLogger("test"))
-        self.sockets = Listeners().view("otlp", log)
+        self.sockets = Listeners().view("otlp")
         config = otlp.Config(
             protocols=otlp.Protocols(
                 grpc=otlp.Grpc(**{"endpoint": "127.0.0.1:0", **(grpc or {})}),

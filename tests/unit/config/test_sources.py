@@ -167,7 +167,7 @@ class TestLayers:
         """A reload finds the text again."""
         monkeypatch.setattr(sources, "_stdin", [])
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a: 1")))
-        assert ({"a": 1}, {"": "stdin:1", "a": "stdin:1"}) == read_layer("-", {})
+        assert ({"a": 1}, {"": "stdin:1", "a": "stdin:1"}, "stdin") == read_layer("-", {})[:3]
         assert {"a": 1} == read_layer("-", {}).values
 
     def test_standard_input_may_be_no_text(self, monkeypatch: pytest.MonkeyPatch) -> None:

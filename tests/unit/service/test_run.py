@@ -8,6 +8,8 @@ import os
 import re
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -19,7 +21,7 @@ import pytest
 import collector
 from collector.errors import ConfigError, Problem
 from collector.service.run import NEEDED_LATER, run
-from tests.unit.service.stand_ins import Config, FakeExporter, make_document, make_factory
+from tests.unit.service.stand_ins import Config, FakeExporter, Part, make_document, make_factory
 
 PIPELINES = {"traces": ("in", "stage", "out")}
 
@@ -164,8 +166,10 @@ def test_signals_are_given_back_or_ignored_at_the_end(outside: Outside, ends_pro
         assert (signal.SIG_IGN if ends_process else handler) == signal.signal(number, handler)
 
 
-def test_signal_that_was_held_back_is_obeyed(outside: Outside, journal: list[str]) -> None:
-    """A SIGHUP that came before the configuration was read has it read again once all runs."""
+def hold_back_a_signal() -> None:
+    """Run with a SIGHUP that came before the configuration was read."""
+    Part.journal = []
+    outside = Outside(Part.journal)
 
     def load() -> Any:
         loads.append(1)
@@ -182,6 +186,14 @@ def test_signal_that_was_held_back_is_obeyed(outside: Outside, journal: list[str
     outside.does(script)
     assert 0 == run(load)
     assert set() == signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
+def test_signal_that_was_held_back_is_obeyed() -> None:
+    """It has the configuration read again once all runs. In a process of its own, whose threads all hold it back."""
+    program = f"from {__name__} import hold_back_a_signal; hold_back_a_signal()"
+    root = Path(__file__).parents[3]
+    done = subprocess.run([sys.executable, "-c", program], cwd=root, check=False, timeout=60)
+    assert 0 == done.returncode
 
 
 @pytest.mark.parametrize("levels", [("info", "error"), ("error", "info")])
@@ -424,6 +436,7 @@ def test_log_file_that_cannot_be_opened_ends_with_1(
 ELSEWHERE = {
     "collector.native.server": "when the metrics page is started",
     "collector.native.table": "with numpy, for the first request of a processor in numpy",
+    "collector.native.table_worker": "when a processor in numpy is started",
     "collector.native.tls": "when a component with TLS is started",
     "collector.config.gates": "for an option of the command line",
 }
