@@ -1113,6 +1113,11 @@ static bool produce(ss_connection *base) {
     }
 }
 
+/* Since when the peer has been read from: what we do not read is not late. */
+static uint64_t when_read_from(const http2 *connection) {
+    return connection->base.is_paused ? connection->base.scratch->now_ns : connection->resumed_ns;
+}
+
 /* End what is too old or idle, and who does not answer pings; false: at once. */
 static bool supervise(http2 *connection) {
     static const uint8_t opaque[8] = {'a', 'l', 'i', 'v', 'e', 0, 0, 0};
@@ -1132,10 +1137,12 @@ static bool supervise(http2 *connection) {
     if (is_idle) {
         start_drain(connection, "max_idle", ended_patience_ns);
     }
-    if (connection->pinged_ns > connection->read_ns) {
+    uint64_t resumed_ns = when_read_from(connection);
+    uint64_t heard_ns = connection->read_ns > resumed_ns ? connection->read_ns : resumed_ns;
+    if (connection->pinged_ns > heard_ns) {
         return now - connection->pinged_ns <= config->ping_timeout_ns;
     }
-    if (config->ping_after_ns && now - connection->read_ns > config->ping_after_ns) {
+    if (config->ping_after_ns && now - heard_ns > config->ping_after_ns) {
         connection->pinged_ns = now;
         nghttp2_submit_ping(connection->session, NGHTTP2_FLAG_NONE, opaque);
     }
@@ -1148,8 +1155,7 @@ static bool end_slow_requests(http2 *connection) {
     if (!connection->has_settings && now - connection->opened_ns > limit_ns) {
         return end(connection, NGHTTP2_PROTOCOL_ERROR);
     }
-    uint64_t resumed_ns =
-        connection->base.is_paused ? now : connection->resumed_ns; /* what we do not read is not late */
+    uint64_t resumed_ns = when_read_from(connection);
     for (stream *s; (s = connection->unfinished.first);) {
         if (now - (s->started_ns > resumed_ns ? s->started_ns : resumed_ns) <= limit_ns) {
             break;

@@ -128,6 +128,7 @@ static void kill_connection(ss_loop *loop, ss_connection *c) {
         count_output(loop, c, 0);
     }
     c->state = SS_CONNECTION_DEAD;
+    check_out(loop, c->listener); /* first: who sees the end finds the room that it leaves */
     close(c->fd);
     c->fd = -1;
     *(c->previous ? &c->previous->next : &loop->connections) = c->next;
@@ -136,7 +137,6 @@ static void kill_connection(ss_loop *loop, ss_connection *c) {
     }
     c->next = loop->dead; /* an event of this turn may still name it */
     loop->dead = c;
-    check_out(loop, c->listener);
     ss_count(&loop->scratch.connections_closed, 1);
 }
 

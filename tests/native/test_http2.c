@@ -1011,6 +1011,35 @@ static void test_silent_peer_is_pinged(void) {
     client_free(c);
 }
 
+/* What a peer says while nothing is read from it, it has not failed to say. */
+static void test_paused_peer_is_not_given_up(void) {
+    client *c = client_new();
+    uint8_t *body = frame_message(0, "hello", 5);
+    c->server.listener.config.ping_after_ns = 10ull * SECOND_NS;
+    c->server.listener.config.ping_timeout_ns = 2ull * SECOND_NS;
+    c->server.verdict.is_pending = c->server.verdict.is_too_fast = true;
+    exchange(c);
+    fixture_tick(&c->server, 11ull * SECOND_NS);
+    CHECK(c->server.connection->output.length > 0); /* a ping, whose answer comes too late to be read */
+    call *waiting = run_call(c, &(options){.timeout = "90S"}, body, 10);
+    CHECK(c->server.connection->is_paused);
+    for (int i = 0; i < 30; i++) {
+        fixture_tick(&c->server, SECOND_NS);
+        CHECK(c->server.is_open);
+    }
+    fixture_answer(&c->server);
+    CHECK(!c->server.connection->is_paused);
+    fixture_tick(&c->server, 3ull * SECOND_NS);
+    CHECK(c->server.is_open);
+    exchange(c);
+    check_success(waiting);
+    fixture_tick(&c->server, 8ull * SECOND_NS);
+    fixture_tick(&c->server, 3ull * SECOND_NS); /* from then on it is waited for as before */
+    CHECK(!c->server.is_open);
+    free(body);
+    client_free(c);
+}
+
 /* The third ping too soon after another is the last; a call in between makes up for all before it. */
 static void test_too_many_pings(void) {
     static const struct {
@@ -1481,6 +1510,7 @@ int main(void) {
     test_idle_connection_ends();
     test_old_connection_ends();
     test_silent_peer_is_pinged();
+    test_paused_peer_is_not_given_up();
     test_too_many_pings();
     test_health_check();
     test_health_watch();
