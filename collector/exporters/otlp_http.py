@@ -165,7 +165,9 @@ class Config(ClientConfig):
         for field in _ENDPOINTS:
             url = getattr(self, field)
             if url and not _is_url(url):
-                yield field, f"expected a URL such as 'http://localhost:4318', got {hide_credentials(url)!r}"
+                # Without its scheme it has them, too.
+                shown = hide_credentials(url if "://" in url else f"://{url}").removeprefix("://")
+                yield field, f"expected a URL such as 'http://localhost:4318', got {shown!r}"
         if len(self.tls.curve_preferences) > 1:
             yield "tls::curve_preferences", "more than one is not supported yet in this exporter"
         yield from self.client_problems(self.compression)

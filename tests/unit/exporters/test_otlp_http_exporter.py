@@ -610,7 +610,13 @@ def test_signal_without_an_endpoint_is_told() -> None:
 
 def test_problems_hide_credentials() -> None:
     """Of a URL that is none, too."""
-    for url in ("ftp://u:s3cret@h", "http://u:s3cret@h:70000", "http://u:s3/cret@h"):
+    for url in (
+        "ftp://u:s3cret@h",
+        "http://u:s3cret@h:70000",
+        "http://u:s3/cret@h",
+        "u:s3cret@h:4318",
+        "http:/u:s3@h",
+    ):
         [(_, message)] = Config(endpoint=url).problems_in_use()
         assert "s3" not in message
 
