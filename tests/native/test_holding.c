@@ -244,6 +244,31 @@ static void test_scratch_is_memory(void) {
     }
 }
 
+/* A huge item's memory is given back behind it, and that of the next one is counted all the same. */
+static void test_scratch_behind_a_huge_item_is_memory(void) {
+    static const uint32_t n_attributes[] = {100000, 2000000};
+    static const uint8_t attribute[] = {0x4a, 0};
+    ss_buffer request = {0}, span = {0};
+    for (int i = 0; i < 2; i++) {
+        span.length = 0;
+        for (uint32_t n = 0; n < n_attributes[i]; n++) {
+            append(&span, attribute, sizeof attribute);
+        }
+        wrap(&span, 2);
+        append(&request, span.data, span.length);
+    }
+    wrap(&request, 2);
+    wrap(&request, 1);
+    scene s;
+    open_scene(&s, SS_SIGNAL_TRACES, new_insertion(), AT_REST + 50 * MIB);
+    ss_verdict verdict = send_to(&s, SS_SIGNAL_TRACES, SS_PAYLOAD_PROTOBUF, &request);
+    CHECK_EQUAL(SS_CODE_UNAVAILABLE, verdict.code);
+    CHECK(strstr(verdict.message, "attributes: ") != NULL);
+    close_scene(&s);
+    ss_buffer_free(&span);
+    ss_buffer_free(&request);
+}
+
 /* Bytes that are no UTF-8 become three each. */
 static void test_repaired_texts_are_memory(void) {
     scene s;
@@ -301,6 +326,7 @@ int main(void) {
     test_what_json_becomes_is_memory();
     test_edits_are_memory();
     test_scratch_is_memory();
+    test_scratch_behind_a_huge_item_is_memory();
     test_repaired_texts_are_memory();
     test_what_has_been_taken_ends_at_no_limit();
     test_limits_come_and_go();
