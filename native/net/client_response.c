@@ -415,7 +415,9 @@ static void read_message(ss_client_response *response, ss_client_result *result)
 }
 
 void ss_client_response_result(ss_client_response *response, ss_client_result *result) {
-    if (response->is_too_large) {
+    /* Of what a proxy answers in HTTP, however long its page is, the status counts. */
+    const bool is_message = response->http_status == 200 && response->is_grpc && !response->has_grpc_status;
+    if (response->is_too_large && is_message) {
         fail_answer(result, SS_CODE_RESOURCE_EXHAUSTED, "it is larger than 64 KiB");
         return;
     }
