@@ -130,9 +130,9 @@ static bool is_letter(uint8_t byte) {
     return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z');
 }
 
-/* Is the group at `at`, "(?", more than a group, a name or flags: a comment, a look around it, the pattern once more? For
- * each place where it is tried the matcher that reads a text once would read as much again as such a part asks for. Or
- * one in which white space stands for nothing? */
+/* Is the group at `at`, "(?", more than a group, a name or flags: a comment, a look around it, the pattern once more?
+ * For each place where it is tried the matcher that reads a text once would read as much again as such a part asks for.
+ * Or one in which white space stands for nothing? */
 static bool is_odd_group(ss_bytes text, size_t at) {
     size_t pos = at + 2;
     bool has_x = false;
