@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "core/bytes.h"
+#include "core/arena.h"
 #include "net/grpc.h"
 #include "otlp_fields.h"
 
@@ -265,7 +265,7 @@ static bool read_detail(ss_reader reader, ss_client_result *result) {
 }
 
 ss_status ss_rpc_status_read(const uint8_t *bytes, size_t length, ss_client_result *result) {
-    ss_reader reader = {bytes, bytes + length};
+    ss_reader reader = ss_reader_of((ss_bytes){bytes, length});
     bool is_broken = false;
     for (uint32_t tag; next_field(&reader, &tag, &is_broken);) {
         ss_reader body;
@@ -315,7 +315,7 @@ static bool read_partial_success(ss_reader reader, ss_client_result *result) {
 }
 
 ss_status ss_export_response_read(const uint8_t *bytes, size_t length, ss_client_result *result) {
-    ss_reader reader = {bytes, bytes + length};
+    ss_reader reader = ss_reader_of((ss_bytes){bytes, length});
     bool is_broken = false;
     for (uint32_t tag; next_field(&reader, &tag, &is_broken);) {
         ss_reader body;
@@ -415,7 +415,9 @@ static void read_message(ss_client_response *response, ss_client_result *result)
 }
 
 void ss_client_response_result(ss_client_response *response, ss_client_result *result) {
-    if (response->is_too_large) {
+    /* Of what a proxy answers in HTTP, however long its page is, the status counts. */
+    const bool is_message = response->http_status == 200 && response->is_grpc && !response->has_grpc_status;
+    if (response->is_too_large && is_message) {
         fail_answer(result, SS_CODE_RESOURCE_EXHAUSTED, "it is larger than 64 KiB");
         return;
     }

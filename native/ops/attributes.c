@@ -647,8 +647,11 @@ static ss_attributes_scratch *take_scratch(attributes *self) {
     ss_attributes_scratch *scratch = __atomic_exchange_n(&self->spare, NULL, __ATOMIC_ACQ_REL);
     if (!scratch) {
         scratch = calloc(1, sizeof *scratch);
-    } else if (self->n_patterns) {
-        memset(scratch->memo, 0, sizeof scratch->memo); /* of another request */
+    } else if (self->n_patterns) { /* of another request */
+        memset(scratch->memo, 0, sizeof scratch->memo);
+    }
+    if (scratch) {
+        memset(scratch->last_names, 0, sizeof scratch->last_names);
     }
     if (scratch && (!ss_pattern_match_reserve(&scratch->match, self->n_groups) || !take_headers(self, scratch))) {
         scratch_free(scratch);

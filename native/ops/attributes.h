@@ -67,6 +67,13 @@ typedef struct ss_memo_entry {
 
 enum { SS_MEMO_SLOTS = 256 };
 
+/* Whether the name that was looked at last is one that is asked for: data points of one metric share it. */
+typedef struct ss_last_name {
+    const ss_item_match *match; /* NULL: none was */
+    uint32_t offset, length;
+    bool matches;
+} ss_last_name;
+
 /* What an action writes of a header of the request: the same into each item. */
 typedef struct ss_header_value {
     bool is_known; /* it was looked for */
@@ -84,6 +91,7 @@ typedef struct ss_attributes_scratch {
     ss_pattern_match match;
     bool undecided_matches; /* of the include or exclude at hand */
     ss_sha256_state hash;
+    ss_last_name last_names[2]; /* of include and exclude */
     ss_memo_entry memo[SS_MEMO_SLOTS];
 } ss_attributes_scratch;
 

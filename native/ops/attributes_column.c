@@ -90,6 +90,14 @@ static ss_status find_in_record(column_reader *r, uint32_t row) {
     return ss_gather_field(&r->list.arena, record, SS_LOG_RECORD_BODY, &r->value) ? SS_OK : SS_ERR_NO_MEMORY;
 }
 
+/* Data points of one metric share its name, however long it is. */
+static void find_name(column_reader *r, uint32_t row, bool *is_same) {
+    const ss_bytes name = {r->table->bytes + r->table->name_offset[row], r->table->name_length[row]};
+    *is_same = r->is_found && r->value.data == name.data && r->value.length == name.length;
+    r->value = name;
+    r->is_found = true;
+}
+
 /* Find the value of a row; *is_same: it is that of the row before, which lies in the same container. */
 static ss_status find_value(column_reader *r, uint32_t row, bool *is_same) {
     const ss_table *table = r->table;
@@ -104,10 +112,7 @@ static ss_status find_value(column_reader *r, uint32_t row, bool *is_same) {
     ss_arena_reset(&r->list.arena);
     switch (r->source) {
     case SS_SOURCE_ATTRIBUTE: return find_in_row(r, row);
-    case SS_SOURCE_NAME:
-        r->value = (ss_bytes){table->bytes + table->name_offset[row], table->name_length[row]};
-        r->is_found = true;
-        return SS_OK;
+    case SS_SOURCE_NAME: find_name(r, row, is_same); return SS_OK;
     default: return find_in_record(r, row);
     }
 }

@@ -16,11 +16,13 @@ void ss_attribute_list_free(ss_attribute_list *list) {
     *list = (ss_attribute_list){0};
 }
 
-/* What one huge item has needed is not kept for the next. */
+/* What one huge item has needed is not kept for the next, which is counted as well. */
 void ss_attribute_list_empty(ss_attribute_list *list) {
     size_t held = list->arena.capacity + list->capacity * sizeof *list->attributes + list->out.capacity;
     if (__builtin_expect(held > RETAINED_BYTES, 0)) {
+        ss_holding *holding = list->arena.holding;
         ss_attribute_list_free(list);
+        ss_arena_count(&list->arena, holding);
     }
     ss_arena_reset(&list->arena);
     list->n = 0;

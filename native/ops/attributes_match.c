@@ -204,14 +204,28 @@ static ss_status match_body(const ss_item_match *match, ss_attributes_scratch *s
     return SS_OK;
 }
 
+static bool matches_name(const ss_item_match *match, ss_attributes_scratch *scratch, const ss_table *table,
+                         uint32_t row) {
+    if (!match->names.n) {
+        return true;
+    }
+    const uint32_t offset = table->name_offset[row], length = table->name_length[row];
+    ss_last_name *last = scratch->last_names;
+    last += last->match && last->match != match;
+    if (last->match != match || last->offset != offset || last->length != length) {
+        const ss_bytes name = {table->bytes + offset, length};
+        *last = (ss_last_name){match, offset, length, matches_any(&match->names, scratch, table, name)};
+    }
+    return last->matches;
+}
+
 ss_status ss_item_match_row(const ss_item_match *match, ss_attributes_scratch *scratch, const ss_table *table,
                             uint32_t row, bool *matches) {
     const uint8_t *start = table->bytes + table->row_offset[row];
     ss_reader body = {table->bytes + table->body_offset[row], start + table->row_length[row]};
-    ss_bytes name = {table->bytes + table->name_offset[row], table->name_length[row]};
     ss_status status = SS_OK;
     scratch->undecided_matches = match->undecided_matches;
-    *matches = matches_any(&match->names, scratch, table, name) &&
+    *matches = matches_name(match, scratch, table, row) &&
                matches_any(&match->span_kinds, scratch, table, kind_name(table->kind[row])) &&
                (!match->has_severity_number || matches_severity(match, table->kind[row]));
     if (*matches && match->log_severity_texts.n) {

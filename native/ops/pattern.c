@@ -130,15 +130,21 @@ static bool is_letter(uint8_t byte) {
     return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z');
 }
 
-/* Is the group at `at`, "(?", a comment, the pattern once more, or one in which white space stands for nothing? */
+/* Is the group at `at`, "(?", more than a group, a name or flags: a comment, a look around it, the pattern once more?
+ * For each place where it is tried the matcher that reads a text once would read as much again as such a part asks for.
+ * Or one in which white space stands for nothing? */
 static bool is_odd_group(ss_bytes text, size_t at) {
     size_t pos = at + 2;
     bool has_x = false;
     for (; pos < text.length && (is_letter(text.data[pos]) || text.data[pos] == '-' || text.data[pos] == '^'); pos++) {
         has_x |= text.data[pos] == 'x';
     }
-    return pos < text.length && (text.data[pos] == '#' || text.data[pos] == '0' || text.data[at + 2] == 'R' ||
-                                 (has_x && (text.data[pos] == ':' || text.data[pos] == ')')));
+    if (pos + 1 >= text.length || text.data[at + 2] == 'R') {
+        return true;
+    }
+    const uint8_t sign = text.data[pos], next = text.data[pos + 1];
+    const bool has_name = sign == '\'' || (sign == '<' && next != '=' && next != '!');
+    return !has_name && (has_x || (sign != ':' && sign != ')'));
 }
 
 static bool append(ss_buffer *out, const void *bytes, size_t length) {

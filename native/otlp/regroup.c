@@ -8,7 +8,7 @@
  */
 #include "otlp/regroup.h"
 
-#include "core/bytes.h"
+#include "core/arena.h"
 #include "core/hash.h"
 
 #include <stdlib.h>
@@ -320,7 +320,7 @@ static uint8_t *write(const regrouping *r, uint8_t *out) {
 }
 
 ss_status ss_regroup(const uint8_t *bytes, size_t length, ss_buffer *out, bool *is_done) {
-    const ss_reader request = {bytes, bytes + length};
+    const ss_reader request = ss_reader_of((ss_bytes){bytes, length});
     *is_done = false;
     if (guess_saved(request) < length / SAVED_SHARE) {
         return SS_OK;

@@ -19,6 +19,10 @@ enum { SCOPE_LEVEL = 2, METRIC_LEVEL = 3, DATA_LEVEL = 4 }; /* of the nodes; mes
  * number bounds what a small message can make of it. */
 enum { ROWS_MAX = 1 << 22, NODES_MAX = 1 << 22 };
 
+/* A metric has one kind of data, and the last counts where there are more; but whoever reads it looks at the name of
+ * the metric for each, so a name of a megabyte must not be that of a million. */
+enum { DATA_MAX = 8 };
+
 typedef struct scan {
     ss_table *table;
     ss_faults *faults; /* NULL: an item's fault fails the scan */
@@ -584,6 +588,7 @@ static bool scan_metric(scan *s, uint32_t parent, const uint8_t *tag_start, cons
     uint32_t node = open_node(s, parent, METRIC_LEVEL, tag_start, tag_end, body);
     uint32_t name_offset = 0;
     uint32_t name_length = 0;
+    unsigned n_data = 0;
     if (node == SS_NO_INDEX) {
         return false;
     }
@@ -597,6 +602,9 @@ static bool scan_metric(scan *s, uint32_t parent, const uint8_t *tag_start, cons
         if (shape) {
             const uint8_t *tag_behind = body.pos;
             ss_reader data;
+            if (n_data++ == DATA_MAX) {
+                return fail(s, tag_at, SS_ERR_LIMIT, "metric has too many data");
+            }
             if (!read_body(s, &body, tag_at, &data)) {
                 return false;
             }

@@ -4,6 +4,7 @@
  * thread then writes each resource once. A combination of values is forgotten as soon as nothing is gathered for it.
  * Source: semantics of the Collector's batch processor, with a size in bytes beside the count, and without its losses.
  */
+#include "core/account.h"
 #include "core/verdict.h"
 #include "otlp/regroup.h"
 #include "otlp/table.h"
@@ -16,8 +17,9 @@
  * many slices first, which are read on their own, unless it is small. */
 enum { SLICES = 8, SMALL_TABLE = 512 };
 
-/* Each part repeats the messages around its items. A request grows by this factor and so many bytes at most: what is
- * left then goes as one batch, however large, since the sender must not choose how much memory it takes. */
+/* Each part repeats the messages around its items. A request grows by this factor and so many bytes at most, and not
+ * beyond the limit of memory: what is left then goes as one batch, however large, since the sender must not choose how
+ * much memory it takes. */
 enum { GROWTH_MAX = 16, GROWTH_FREE = 64 << 20 };
 
 enum { REFUSAL_RETRY_MS = 1000 };
@@ -253,6 +255,14 @@ static ss_status take_whole_or_in_parts(gathering *g, const ss_view *view) {
     return gather(g, view, 0, view->table ? view->table->n_rows : 0, view->n_items);
 }
 
+/* So many bytes of a request may be written in parts. What is of a usual kind hardly grows, and so is always split: a
+ * backend may take no more at a time. */
+static uint64_t bytes_in_parts(const ss_stage *stage, const ss_view *view) {
+    const uint64_t usual = (uint64_t)view->length * 2, most = (uint64_t)view->length * GROWTH_MAX + GROWTH_FREE;
+    const uint64_t room = ss_runtime_room(stage->runtime);
+    return room < usual ? usual : room < most ? room : most;
+}
+
 static ss_status batch_take(ss_stage *stage, ss_worker *worker, const ss_view *view, ss_verdict *verdict) {
     batch *self = (batch *)stage;
     self->key.length = 0;
@@ -260,7 +270,7 @@ static ss_status batch_take(ss_stage *stage, ss_worker *worker, const ss_view *v
     gathering g = {.self = self,
                    .worker = worker,
                    .key = ss_stage_key(stage, self->key.data, self->key.length),
-                   .n_max = (uint64_t)view->length * GROWTH_MAX + GROWTH_FREE};
+                   .n_max = bytes_in_parts(stage, view)};
     g.group = ss_stage_find(stage, &g.key);
     if (status == SS_OK && !g.group && self->config.max_combinations &&
         stage->n_open >= self->config.max_combinations) {

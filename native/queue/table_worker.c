@@ -1,5 +1,6 @@
 /* The calls of a thread that has requests looked at by what is not C: few, since each costs that thread a lock. */
 #include "core/verdict.h"
+#include "otlp/table.h"
 #include "plan/consumer.h"
 
 #include <stdlib.h>
@@ -24,7 +25,7 @@ void ss_table_worker_free(ss_table_worker *self) {
     }
 }
 
-/* What a huge request has needed is not kept for the next. */
+/* What a huge request has needed is not kept until the next comes. */
 static void trim(ss_buffer *buffer) {
     enum { RETAINED_BYTES = 1 << 20 };
     if (buffer->capacity > RETAINED_BYTES) {
@@ -34,6 +35,7 @@ static void trim(ss_buffer *buffer) {
 
 ss_status ss_table_worker_next(ss_table_worker *self, ss_consumer *queue, uint64_t timeout_ns) {
     ss_view view;
+    ss_table_trim(self->table);
     trim(&self->edited);
     trim(&self->out);
     ss_status status = ss_queue_pop(queue, timeout_ns, &self->item);

@@ -319,6 +319,32 @@ static ss_client_result answer_of(ss_encoding encoding, const char *name, const 
     return result;
 }
 
+/* A page of any length has the code of its HTTP status, and only what is gRPC's says that the request was taken. */
+static void test_what_is_too_large(void) {
+    static const struct {
+        const char *http, *type;
+        int code;
+        bool is_taken;
+    } cases[] = {
+        {"200", "application/grpc", 8, true},
+        {"200", "text/html", 2, false},
+        {"503", "text/html", 14, false},
+        {"429", "application/grpc", 14, false},
+    };
+    static const uint8_t page[SS_CLIENT_BODY_BYTES_MAX + 1];
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        ss_client_response response = {0};
+        ss_client_result result = {0};
+        header(&response, ":status", cases[i].http);
+        header(&response, "content-type", cases[i].type);
+        CHECK_EQUAL(SS_ERR_LIMIT, ss_client_response_data(&response, page, sizeof page));
+        ss_client_response_result(&response, &result);
+        CHECK_EQUAL(cases[i].code, result.grpc_status);
+        CHECK_EQUAL(cases[i].is_taken, result.is_answer_unreadable);
+        ss_client_response_free(&response);
+    }
+}
+
 static const uint8_t partial_success[] = "\x0a\x0b\x08\x03\x12\x07no room";
 
 static void test_compressed_answers_are_read(void) {
@@ -1085,6 +1111,7 @@ static void test_bad_configurations_are_refused(void) {
 
 int main(void) {
     test_status_comes_from_grpc_status_else_from_http();
+    test_what_is_too_large();
     test_message_is_percent_decoded();
     test_long_text_is_cut_between_characters();
     test_retry_info_is_found();

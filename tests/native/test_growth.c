@@ -484,12 +484,6 @@ static void many_metrics(draft *d, uint32_t n) {
     }
 }
 
-static void many_data_containers(draft *d, uint32_t n) {
-    for (uint32_t i = 0; i < n; i++) {
-        put_metric(d, &d->metric, i);
-    }
-}
-
 static void points_without_value(draft *d, uint32_t n) {
     char text[32];
     for (uint32_t i = 0; i < n; i++) {
@@ -506,6 +500,12 @@ static void put_bucket(ss_buffer *item, uint32_t number) {
 }
 
 /* Of points that differ in what may not be merged. */
+static void points_of_a_long_name(draft *d, uint32_t n) {
+    enum { LONG = 20 };
+    points_without_value(d, n);
+    long_name(d, LONG * n);
+}
+
 static void points_of_many_shapes(draft *d, uint32_t n) {
     for (uint32_t i = 0; i < n; i++) {
         ss_buffer item = {0};
@@ -583,8 +583,8 @@ static const named_dimension dimensions[] = {
     {"long value", ALL, long_value},
     {"long key", ALL, long_key},
     {"unknown fields", ALL, unknown_fields},
-    {"long name", TRACES | METRICS, long_name},
     {"names", TRACES | METRICS, many_names},
+    {"long name", TRACES | METRICS, long_name},
     {"parents and states", TRACES, parents_and_states},
     {"long state", TRACES, long_state},
     {"events and links", TRACES, events_and_links},
@@ -598,8 +598,8 @@ static const named_dimension dimensions[] = {
     {"chosen resources", ALL, chosen_resources},
     {"empty scopes and resources", ALL, empty_scopes_and_resources},
     {"metrics", METRICS, many_metrics},
-    {"data containers", METRICS, many_data_containers},
     {"points without a value", METRICS, points_without_value},
+    {"points of a long name", METRICS, points_of_a_long_name},
     {"points of many shapes", METRICS, points_of_many_shapes},
     {"exemplars", METRICS, many_exemplars},
     {"buckets", METRICS, many_buckets},
@@ -705,6 +705,13 @@ static ss_op *delete_where_all_match(void) {
     return attributes_op(&action, 1, &include, false);
 }
 
+static ss_op *delete_where_name_matches(void) {
+    static const ss_text any[] = {{"nothing", 7}, {".*=.*", 5}, {".", 1}};
+    const ss_attribute_match match = {.is_regexp = true, .names = {any, 3}};
+    const ss_attribute_action action = {.verb = SS_ATTRIBUTE_DELETE, .key = TEXT("k")};
+    return attributes_op(&action, 1, &match, false);
+}
+
 static ss_op *delete_where_map_is_equal(void) {
     static const ss_text keys[] = {{"same", 4}};
     static const ss_value map = {.type = SS_TYPE_MAP, .items = &text_value, .keys = keys, .n_items = 1};
@@ -806,6 +813,7 @@ static const named_op ops[] = {
     {"every action", ALL, do_every_action},
     {"every action on resources", ALL, do_every_action_on_resources},
     {"delete where all match", ALL, delete_where_all_match},
+    {"delete where the name matches", TRACES | METRICS, delete_where_name_matches},
     {"delete where a map is equal", ALL, delete_where_map_is_equal},
     {"sampler", TRACES, sample_spans},
     {"sampler, proportional", TRACES, sample_spans_proportionally},
@@ -924,6 +932,23 @@ static uint64_t measure_json(const void *unused, ss_signal signal, const ss_buff
     return steps;
 }
 
+static uint64_t measure_names(const void *unused, ss_signal signal, const ss_buffer *request, uint32_t n) {
+    (void)unused, (void)n;
+    ss_error error = {0};
+    ss_table *table = ss_table_new();
+    CHECK_EQUAL(SS_OK, ss_scan(signal, request->data, request->length, table, &error));
+    ss_text_column names = {.ends = calloc(table->n_rows, sizeof *names.ends),
+                            .index = calloc(table->n_rows, sizeof *names.index)};
+    steps = 0;
+    CHECK_EQUAL(SS_OK, ss_table_texts(table, SS_SOURCE_NAME, TEXT(""), &names));
+    const uint64_t taken = steps;
+    ss_buffer_free(&names.bytes);
+    free(names.ends);
+    free(names.index);
+    ss_table_free(table);
+    return taken;
+}
+
 /* Through the receiver into small batches. */
 static uint64_t measure_batches(const void *config, ss_signal signal, const ss_buffer *request, uint32_t n) {
     (void)n;
@@ -951,6 +976,7 @@ static uint64_t measure_batches(const void *config, ss_signal signal, const ss_b
 static void test_work_around_ops_grows_with_the_request(void) {
     double_dimensions("regrouping", ALL, measure_regrouping, NULL);
     double_dimensions("JSON", ALL, measure_json, NULL);
+    double_dimensions("names", TRACES | METRICS, measure_names, NULL);
     const ss_batch_config few = {.timeout_ns = NEVER_NS, .send_batch_size = 8, .send_batch_max_size = 8};
     const ss_batch_config small = {.timeout_ns = NEVER_NS, .send_batch_max_bytes = 200};
     double_dimensions("batches of few items", TRACES, measure_batches, &few);

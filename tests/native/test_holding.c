@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "check.h"
+#include "core/verdict.h"
 #include "otlp/faults.h"
 #include "otlp/table.h"
 #include "plan/consumer.h"
@@ -244,6 +245,31 @@ static void test_scratch_is_memory(void) {
     }
 }
 
+/* A huge item's memory is given back behind it, and that of the next one is counted all the same. */
+static void test_scratch_behind_a_huge_item_is_memory(void) {
+    static const uint32_t n_attributes[] = {100000, 2000000};
+    static const uint8_t attribute[] = {0x4a, 0};
+    ss_buffer request = {0}, span = {0};
+    for (int i = 0; i < 2; i++) {
+        span.length = 0;
+        for (uint32_t n = 0; n < n_attributes[i]; n++) {
+            append(&span, attribute, sizeof attribute);
+        }
+        wrap(&span, 2);
+        append(&request, span.data, span.length);
+    }
+    wrap(&request, 2);
+    wrap(&request, 1);
+    scene s;
+    open_scene(&s, SS_SIGNAL_TRACES, new_insertion(), AT_REST + 50 * MIB);
+    ss_verdict verdict = send_to(&s, SS_SIGNAL_TRACES, SS_PAYLOAD_PROTOBUF, &request);
+    CHECK_EQUAL(SS_CODE_UNAVAILABLE, verdict.code);
+    CHECK(strstr(verdict.message, "attributes: ") != NULL);
+    close_scene(&s);
+    ss_buffer_free(&span);
+    ss_buffer_free(&request);
+}
+
 /* Bytes that are no UTF-8 become three each. */
 static void test_repaired_texts_are_memory(void) {
     scene s;
@@ -276,6 +302,41 @@ static void test_what_has_been_taken_ends_at_no_limit(void) {
     ss_buffer_free(&request);
 }
 
+static ss_status refuse_all(ss_consumer *consumer, ss_worker *worker, const ss_view *view, ss_verdict *verdict) {
+    (void)consumer, (void)worker, (void)view;
+    return ss_refuse(verdict, "full", 0);
+}
+
+/* Each batch repeats what is around its items: as long as there is room for that. The rest is one batch then. */
+static void test_batches_repeat_what_there_is_room_for(void) {
+    static const ss_consumer_vtable vtable = {refuse_all, probe_free};
+    const ss_batch_config config = {.timeout_ns = UINT64_MAX, .send_batch_size = 1, .send_batch_max_size = 1};
+    ss_consumer full = {&vtable, SS_SIGNAL_TRACES}, *outputs[] = {&full};
+    ss_buffer request = make_items(2000, empty_item, sizeof empty_item), resource = {0};
+    CHECK_EQUAL(SS_OK, ss_buffer_reserve(&resource, 100000));
+    memset(resource.data, 0, 100000);
+    resource.length = 100000;
+    wrap(&resource, 15); /* a field that is not known */
+    wrap(&resource, 1);
+    append(&resource, request.data + 6, request.length - 6);
+    wrap(&resource, 1);
+    for (int has_limit = 0; has_limit < 2; has_limit++) {
+        scene s;
+        ss_error error;
+        open_scene(&s, SS_SIGNAL_TRACES, NULL, has_limit ? AT_REST + 30 * MIB : 0);
+        ss_consumer *batch = ss_batch_new(s.runtime, SS_SIGNAL_TRACES, &config, outputs, 1, &error);
+        ss_receiver_publish(s.receiver, SS_SIGNAL_TRACES, batch);
+        CHECK_EQUAL(SS_CODE_OK, send_to(&s, SS_SIGNAL_TRACES, SS_PAYLOAD_PROTOBUF, &resource).code);
+        uint64_t in_flight = ss_runtime_in_flight_bytes(s.runtime);
+        CHECK(has_limit ? in_flight > 20 * MIB && in_flight < 31 * MIB : in_flight > 64 * MIB);
+        ss_receiver_publish(s.receiver, SS_SIGNAL_TRACES, NULL);
+        ss_consumer_free(batch);
+        close_scene(&s);
+    }
+    ss_buffer_free(&resource);
+    ss_buffer_free(&request);
+}
+
 /* The lowest of the limits counts, and one that is gone does not. */
 static void test_limits_come_and_go(void) {
     ss_runtime *runtime = ss_runtime_new();
@@ -301,8 +362,10 @@ int main(void) {
     test_what_json_becomes_is_memory();
     test_edits_are_memory();
     test_scratch_is_memory();
+    test_scratch_behind_a_huge_item_is_memory();
     test_repaired_texts_are_memory();
     test_what_has_been_taken_ends_at_no_limit();
+    test_batches_repeat_what_there_is_room_for();
     test_limits_come_and_go();
     return check_finish();
 }

@@ -74,6 +74,15 @@ static void test_length_makes_no_difference(void) {
         {"(k)+\\1v", "kkv", "kv"},
         {"k(?R)?v", "kkvv", "kk"},
         {"\\Qa+\\E+b", "a++b", "ab"},
+        {"\\w+(?=;)", "key;", "key"},
+        {"k+(?!v)[a-z]", "kkw", "kv"},
+        {"(?<=k)v+", "kvv", "vv"},
+        {"(?<!-)v+;", "kv;", "-v;"},
+        {"(?>k+)v", "kkv", "kk"},
+        {"(?<key>k+)v", "kkv", "kk"},
+        {"(?'key'k+)v", "kkv", "kk"},
+        {"(?i:K+)v(?-i)", "kkv", "kk"},
+        {"(?&key)v(?<key>k+){0}", "kkv", "kk"},
     };
     const size_t lengths[] = {0, 300, 600, 60000, LONG};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -161,6 +170,24 @@ static void test_what_is_given_up_is_told(void) {
     }
 }
 
+/* What looks ahead, or goes into itself, reads the rest of the text at each place where it may: such steps are counted,
+ * and no other matcher takes them. */
+static void test_looking_ahead_has_its_limit(void) {
+    const char *const patterns[] = {"a(?=.*x)b", "a(?!.*b)c", "a(?>.*x)b", "(.*x){0}a(?1)b"};
+    ss_buffer fill = text_of("a", "-", 500, "");
+    put(&fill, "", 1); /* its end */
+    ss_buffer text = text_of("", (const char *)fill.data, LONG, " bc");
+    for (size_t i = 0; i < sizeof patterns / sizeof patterns[0]; i++) {
+        ss_pattern *pattern = new_pattern(patterns[i]);
+        uint32_t n_undecided;
+        CHECK_EQUAL(SS_UNDECIDED, find(pattern, &text, false, &n_undecided));
+        CHECK_EQUAL(1, n_undecided);
+        ss_pattern_free(pattern);
+    }
+    ss_buffer_free(&fill);
+    ss_buffer_free(&text);
+}
+
 /* A text that is not UTF-8 is searched around what is broken. */
 static void test_broken_text(void) {
     const char *const patterns[] = {"pass.*d", "pass", "^.*pass"};
@@ -181,6 +208,7 @@ int main(void) {
     test_no_text_explodes();
     test_groups_of_a_long_text();
     test_what_is_given_up_is_told();
+    test_looking_ahead_has_its_limit();
     test_broken_text();
     return check_finish();
 }

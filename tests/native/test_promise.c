@@ -537,6 +537,67 @@ static void test_successor_takes_what_clients_wait_for(void) {
     ss_consumer_free(successor);
 }
 
+enum { RELOADS = 20 };
+
+/* One reload after another, each while the queue before it is being emptied by way of its successor: every queue is
+ * freed as soon as its own threads have ended, and whatever came by any of them has one outcome. */
+static void test_reloads_in_a_row(void) {
+    setup s;
+    set_up(&s);
+    ss_error error;
+    pthread_t clients[CLIENTS], backends[2], next_backends[2];
+    fickle_backend fickle[RELOADS + 1][2] = {{{NULL}}};
+    uint64_t n_items = 0;
+    ss_consumer *now = NULL;
+    for (int reload = 0; reload <= RELOADS + 1; reload++) {
+        ss_consumer *next = NULL;
+        if (reload <= RELOADS) {
+            next = ss_queue_new(s.runtime, SS_SIGNAL_TRACES, (ss_queue_sizer)(reload % 3), 5000, reload % 2, &error);
+            ss_queue_hold_answers(next, reload % 4 < 2 ? CLIENTS * STRESS_REQUESTS : 0);
+            CHECK_EQUAL(SS_OK, ss_queue_set_compression(next, reload % 2 ? SS_ENCODING_ZSTD : SS_ENCODING_IDENTITY, 0));
+            for (int i = 0; i < 2; i++) {
+                fickle[reload][i].queue = next;
+                pthread_create(&next_backends[i], NULL, run_fickle_backend, &fickle[reload][i]);
+            }
+            ss_receiver_publish(s.receiver, SS_SIGNAL_TRACES, next);
+        }
+        for (int i = 0; i < CLIENTS; i++) {
+            if (!now) {
+                pthread_create(&clients[i], NULL, run_fickle_client, &s);
+            } else if (!next) {
+                pthread_join(clients[i], NULL);
+            }
+        }
+        if (now) {
+            if (next) {
+                ss_queue_hand_over(now, next);
+                ss_runtime_synchronize(s.runtime);
+            }
+            ss_queue_close(now);
+            for (int i = 0; i < 2; i++) {
+                pthread_join(backends[i], NULL);
+                n_items += fickle[reload - 1][i].unknown;
+            }
+            ss_queue_stats stats = stats_of(now);
+            CHECK_EQUAL(0, stats.items + stats.size + stats.in_flight_requests);
+            n_items += stats.sent_items + stats.failed_items + stats.withdrawn_items + stats.enqueue_failed_items;
+            ss_consumer_free(now);
+        }
+        now = next;
+        memcpy(backends, next_backends, sizeof backends);
+        const unsigned wanted = (unsigned)(reload + 1) * (CLIENTS * STRESS_REQUESTS / (RELOADS + 2));
+        while (now && s.n_pending < wanted) {
+            sched_yield();
+        }
+    }
+    CHECK_EQUAL(0, s.transport.n_open);
+    CHECK_EQUAL(s.n_pending, s.transport.n_ok + s.transport.n_failed + s.transport.n_cancelled);
+    CHECK_EQUAL(SPANS * CLIENTS * STRESS_REQUESTS, n_items);
+    CHECK_EQUAL(0, ss_runtime_in_flight_bytes(s.runtime));
+    ss_receiver_publish(s.receiver, SS_SIGNAL_TRACES, NULL);
+    tear_down(&s);
+}
+
 /* A client that goes while its request is between two queues is told of by the second, before anything is sent. */
 static void test_client_may_go_before_its_request_is_passed_on(void) {
     setup s;
@@ -754,6 +815,7 @@ int main(void) {
     test_waiting_requests_are_bounded();
     test_nothing_is_lost_or_doubled_under_stress();
     test_successor_takes_what_clients_wait_for();
+    test_reloads_in_a_row();
     test_client_may_go_before_its_request_is_passed_on();
     test_queue_goes_while_clients_go();
     test_late_batch_parks_its_clients();

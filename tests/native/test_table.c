@@ -38,6 +38,25 @@ static void test_number_of_rows_and_containers_is_bounded(void) {
     }
 }
 
+/* Each look at the data of a metric is one at its name, which a sender makes as long as it likes. */
+static void test_number_of_data_of_a_metric_is_bounded(void) {
+    enum { MOST = 8, LENGTHS = 6 };
+    for (uint8_t n = MOST; n <= MOST + 1; n++) {
+        uint8_t size = (uint8_t)(4 * n);
+        uint8_t request[LENGTHS + 4 * (MOST + 1)] = {0x0a, (uint8_t)(size + 4), 0x12, (uint8_t)(size + 2), 0x12, size};
+        for (uint8_t i = 0; i < n; i++) {
+            memcpy(request + LENGTHS + 4 * i, "\x2a\x02\x0a", 4); /* a gauge of an empty data point */
+        }
+        ss_error error;
+        ss_table *table = ss_table_new();
+        ss_status status = ss_scan(SS_SIGNAL_METRICS, request, LENGTHS + size, table, &error);
+        CHECK_EQUAL(n > MOST ? SS_ERR_LIMIT : SS_OK, status);
+        CHECK_EQUAL(n > MOST ? 0 : MOST, table->n_rows);
+        CHECK(n <= MOST || error.offset == LENGTHS + 4 * MOST);
+        ss_table_free(table);
+    }
+}
+
 static void test_giant_request_leaves_no_memory_behind(void) {
     enum { MANY = 200000 };
     ss_error error;
@@ -79,6 +98,7 @@ static void test_edit_that_only_deletes(void) {
 
 int main(void) {
     test_number_of_rows_and_containers_is_bounded();
+    test_number_of_data_of_a_metric_is_bounded();
     test_giant_request_leaves_no_memory_behind();
     test_edit_that_only_deletes();
     return check_finish();

@@ -238,11 +238,42 @@ static void test_a_refusal_keeps_the_request(void) {
     ss_runtime_free(runtime);
 }
 
+static void test_nothing_of_a_giant_request_is_kept(void) {
+    enum { MANY = 200000 };
+    ss_error error;
+    ss_runtime *runtime = ss_runtime_new();
+    ss_worker *worker = ss_worker_new(runtime);
+    ss_consumer *queue = ss_queue_new(runtime, SS_SIGNAL_TRACES, SS_SIZER_REQUESTS, 10, false, &error);
+    ss_table_worker *self = ss_table_worker_new();
+    ss_buffer spans = {0}, scope = {0}, request = {0};
+    for (int i = 0; i < MANY; i++) {
+        put_bytes(&spans, SS_SCOPE_SPANS_SPANS, "", 0);
+    }
+    put_message(&scope, SS_RESOURCE_SPANS_SCOPE_SPANS, &spans);
+    put_message(&request, SS_EXPORT_TRACE_SERVICE_REQUEST_RESOURCE_SPANS, &scope);
+    ss_verdict verdict;
+    CHECK_EQUAL(SS_OK, ss_consumer_push(queue, worker, request.data, request.length, &verdict));
+    CHECK_EQUAL(SS_OK, ss_table_worker_next(self, queue, 0));
+    CHECK_EQUAL(MANY, self->table->n_rows);
+    CHECK(self->table->private_state->holding.held > SS_HOLDING_KEPT);
+    (void)ss_queue_done(queue, &self->item, NULL, 0);
+    CHECK_EQUAL(SS_ERR_TIMEOUT, ss_table_worker_next(self, queue, 0));
+    CHECK(self->table->private_state->holding.held <= SS_HOLDING_KEPT);
+    ss_table_worker_free(self);
+    ss_buffer_free(&spans);
+    ss_buffer_free(&scope);
+    ss_buffer_free(&request);
+    ss_consumer_free(queue);
+    ss_worker_free(worker);
+    ss_runtime_free(runtime);
+}
+
 int main(void) {
     test_texts();
     test_edits();
     test_growth_is_bounded();
     test_requests_of_many_threads();
     test_a_refusal_keeps_the_request();
+    test_nothing_of_a_giant_request_is_kept();
     return check_finish();
 }
