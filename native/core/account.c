@@ -1,5 +1,7 @@
 #include "core/account.h"
 
+const char ss_reason_memory[] = "request needs more memory than the limit of the memory_limiter leaves,";
+
 ss_status ss_holding_take(ss_holding *holding, size_t bytes) {
     size_t held;
     if (__builtin_add_overflow(holding->held, bytes, &held)) {

@@ -15,7 +15,8 @@ uint64_t ss_runtime_usage(const ss_runtime *runtime);
  * thread. */
 ss_status ss_runtime_take(ss_runtime *runtime, uint64_t bytes, uint64_t held);
 
-#define SS_REASON_MEMORY "request needs more memory than the limit of the memory_limiter leaves,"
+/* Why what is never to be held is refused. One object, by which it is known. */
+extern const char ss_reason_memory[];
 
 /* A limit of memory; its owner's. */
 typedef struct ss_memory_limit {

@@ -581,6 +581,7 @@ typedef struct ss_verdict {
     uint32_t retry_delay_ms;
     uint64_t rejected_items; /* with SS_CODE_OK: partial success */
     char message[512];       /* UTF-8, NUL-terminated */
+    bool needs_memory;       /* refused, since it takes more memory than there will ever be for it */
     bool is_pending;         /* nothing of the above counts: the answer comes by the request's route */
     bool is_too_fast;        /* pending, since its client brings more than is worked off: it is not read meanwhile */
 } ss_verdict;

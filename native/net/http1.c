@@ -520,7 +520,8 @@ static bool take_request(http1 *connection) {
         return true;
     }
     if (verdict.code == SS_CODE_INVALID_ARGUMENT) {
-        ss_refuse_request(&connection->base, SS_REFUSAL_MALFORMED, "%s", verdict.message);
+        ss_refusal refusal = verdict.needs_memory ? SS_REFUSAL_MEMORY : SS_REFUSAL_MALFORMED;
+        ss_refuse_request(&connection->base, refusal, "%s", verdict.message);
     }
     return respond_verdict(connection, &verdict);
 }

@@ -575,7 +575,7 @@ static int take_request(http2 *connection, stream *s) {
     service->accept(service->receiver, scratch->worker, &request, &verdict);
     ss_inflated_done(scratch);
     if (verdict.code == SS_CODE_INVALID_ARGUMENT) {
-        return refuse(connection, s, SS_REFUSAL_MALFORMED, &verdict);
+        return refuse(connection, s, verdict.needs_memory ? SS_REFUSAL_MEMORY : SS_REFUSAL_MALFORMED, &verdict);
     }
     if (verdict.is_pending) {
         release_request(connection, s);

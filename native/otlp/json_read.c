@@ -97,7 +97,7 @@ static bool malformed_word(json_reader *reader, const char *reason, const char *
 
 static bool reserve(json_reader *reader, ss_buffer *buffer, size_t n) {
     ss_status status = ss_holding_reserve(reader->holding, buffer, n);
-    return status == SS_OK || fail(reader, status, reader->pos, SS_REASON_MEMORY);
+    return status == SS_OK || fail(reader, status, reader->pos, ss_reason_memory);
 }
 
 /* Set the write position behind buffer->length, with room for n bytes. */

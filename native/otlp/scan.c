@@ -65,7 +65,7 @@ static uint32_t open_node(scan *s, uint32_t parent, uint32_t level, const uint8_
         }
         ss_status status = ss_table_grow_nodes(s->table);
         if (status != SS_OK) {
-            fail(s, tag, status, SS_REASON_MEMORY);
+            fail(s, tag, status, ss_reason_memory);
             return SS_NO_INDEX;
         }
     }
@@ -97,7 +97,7 @@ static uint32_t open_row(scan *s, uint32_t node, const uint8_t *tag, ss_reader b
         bool is_full = table->n_rows >= ROWS_MAX;
         ss_status status = is_full ? SS_ERR_LIMIT : ss_table_grow(table);
         if (status != SS_OK) {
-            fail(s, tag, status, is_full ? "too many items" : SS_REASON_MEMORY);
+            fail(s, tag, status, is_full ? "too many items" : ss_reason_memory);
             return SS_NO_INDEX;
         }
     }

@@ -17,6 +17,7 @@ ss_status ss_view_reject(ss_verdict *verdict, ss_signal signal, const ss_error *
         return ss_refuse(verdict, "data refused due to high memory usage", 1000);
     }
     verdict->code = SS_CODE_INVALID_ARGUMENT;
+    verdict->needs_memory = error->reason == ss_reason_memory;
     snprintf(verdict->message, sizeof verdict->message, "otlp %s: %s%s%s at byte %llu", names[signal], path,
              path[0] ? ": " : "", error->reason, (unsigned long long)error->offset);
     return error->code;
@@ -49,7 +50,7 @@ ss_status ss_view_settle(ss_worker *worker, const ss_view *view, ss_view *settle
         ss_status status =
             ss_emit_held(view->table, 0, view->table->n_rows, ss_frame_holding(*frame), &(*frame)->bytes);
         if (status != SS_OK) {
-            return ss_view_reject(verdict, view->signal, &(ss_error){status, 0, SS_REASON_MEMORY}, "");
+            return ss_view_reject(verdict, view->signal, &(ss_error){status, 0, ss_reason_memory}, "");
         }
         bytes = (*frame)->bytes.data;
         length = (*frame)->bytes.length;

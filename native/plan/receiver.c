@@ -109,7 +109,7 @@ static ss_status read_request(reading *r, ss_worker *worker, bool repairs_texts,
         status = frame ? ss_repair_texts(r->request->signal, r->bytes, r->length, ss_frame_holding(frame),
                                          &frame->bytes, &r->n_repaired)
                        : SS_ERR_NO_MEMORY;
-        error = (ss_error){.code = status, .reason = SS_REASON_MEMORY};
+        error = (ss_error){.code = status, .reason = ss_reason_memory};
         if (status == SS_OK) {
             r->bytes = frame->bytes.data;
             r->length = frame->bytes.length;

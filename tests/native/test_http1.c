@@ -497,6 +497,10 @@ static void test_refusals_are_counted_and_described(void) {
     feed(&f, POST("/v1/traces", PROTOBUF, ""));
     CHECK(ss_refusals_take(&f.service.refusals, SS_TRANSPORT_HTTP, SS_REFUSAL_MALFORMED, &note));
     CHECK(strcmp("otlp traces: bad at byte 1", note.text) == 0);
+    f.verdict.needs_memory = true;
+    feed(&f, POST("/v1/traces", PROTOBUF, ""));
+    CHECK(!ss_refusals_take(&f.service.refusals, SS_TRANSPORT_HTTP, SS_REFUSAL_MALFORMED, &note));
+    CHECK(ss_refusals_take(&f.service.refusals, SS_TRANSPORT_HTTP, SS_REFUSAL_MEMORY, &note));
     f.verdict = (ss_verdict){.code = SS_CODE_UNAVAILABLE};
     feed(&f, POST("/v1/traces", PROTOBUF, "")); /* refused behind the door, where it is counted */
     CHECK(!ss_refusals_take(&f.service.refusals, SS_TRANSPORT_HTTP, SS_REFUSAL_MEMORY, &note));
