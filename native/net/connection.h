@@ -13,10 +13,10 @@
 #include <pthread.h>
 
 enum {
-    SS_READ_BYTES = 256 * 1024,       /* most that is read at once: one system call for a usual request */
-    SS_MAX_HEADER_BYTES = 64 * 1024,  /* of one request, decoded */
-    SS_KEPT_OUTPUT_BYTES = 16 * 1024, /* output buffers above are freed when drained */
-    SS_ADMIN_LOOP_BITS = 8,           /* of an admin token: the loop its connection lives on */
+    SS_READ_BYTES = 256 * 1024,      /* most that is read at once: one system call for a usual request */
+    SS_MAX_HEADER_BYTES = 64 * 1024, /* of one request, decoded */
+    SS_KEPT_OUTPUT_BYTES = 1024,     /* output buffers above are freed when drained: a usual answer needs no more */
+    SS_ADMIN_LOOP_BITS = 8,          /* of an admin token: the loop its connection lives on */
     SS_SPARE_BODIES = 8,
     SS_SPARE_BODY_BYTES = 512 * 1024, /* body buffers above are freed, not kept */
     SS_KEPT_SCRATCH_BYTES = 1 << 20   /* the same for scratch, now and then */
