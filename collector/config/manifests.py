@@ -5,17 +5,16 @@ Loaded only for text that is no configuration by itself.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 
 from collector.config import syntax
 from collector.config.sources import SECTIONS, is_configuration
 from collector.config.syntax import join
 from collector.errors import ConfigError, InvalidYAML, Problem
-from collector.lean import Any, NamedTuple
+from collector.lean import Any, NamedTuple, pattern
 
-_TEMPLATE = re.compile(r"\{\{.*\}\}|\{%.*%\}")
-_ENVIRONMENT = re.compile(r"(?:export\s+)?[A-Za-z_][A-Za-z0-9_]*=")
+_TEMPLATE = pattern(r"\{\{.*\}\}|\{%.*%\}")
+_ENVIRONMENT = pattern(r"(?:export\s+)?[A-Za-z_][A-Za-z0-9_]*=")
 _KEYS_OF_VALUES = {"mode", "image", "presets", "replicaCount", "ports", "command"}
 _MOST_LEVELS = 8
 

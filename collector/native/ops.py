@@ -77,8 +77,11 @@ def low_value(
     return Op(lib.ss_low_value_new(config, error), error, "low_value_filter")
 
 
-def memory_limiter(runtime: Runtime, soft_limit_bytes: int) -> Op:
-    """Return the op that refuses requests while memory use is at soft_limit_bytes or above."""
+def memory_limiter(runtime: Runtime, soft_limit_bytes: int, hard_limit_bytes: int) -> Op:
+    """Return the op that refuses requests while memory use is at soft_limit_bytes or above.
+
+    Nothing that requests of runtime hold grows beyond hard_limit_bytes, whatever comes of them.
+    """
     error = new_error()
-    pointer = lib.ss_memory_limiter_new(runtime.pointer, soft_limit_bytes, error)
+    pointer = lib.ss_memory_limiter_new(runtime.pointer, soft_limit_bytes, hard_limit_bytes, error)
     return Op(pointer, error, "memory_limiter", keep=runtime)

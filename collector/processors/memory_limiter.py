@@ -52,12 +52,16 @@ class Config:
         Duration(0.0), doc="Time between two looks at memory usage; required, 1s is good."
     )
     limit_mib: int = option(
-        0, doc="Hard limit. Wins over limit_percentage.", unit="MiB", minimum=0, maximum=_UINT32_MAX
+        0,
+        doc="Hard limit. Wins over limit_percentage. A request that would need more than that for itself is rejected"
+        " for good.",
+        unit="MiB",
+        minimum=0,
+        maximum=_UINT32_MAX,
     )
     spike_limit_mib: int = option(
         0,
-        doc="Usage is refused from limit_mib less this; 0 is a fifth of limit_mib. A request that would need more than"
-        " that for itself is rejected for good.",
+        doc="Usage is refused from limit_mib less this; 0 is a fifth of limit_mib.",
         unit="MiB",
         minimum=0,
         maximum=_UINT32_MAX,
@@ -248,7 +252,7 @@ class MemoryLimiter:
         )
         _watches[key] = self._watch
         self._is_started = False
-        self.op = ops.memory_limiter(settings.runtime, self._watch.soft)
+        self.op = ops.memory_limiter(settings.runtime, self._watch.soft, self._watch.hard)
 
     def start(self) -> None:
         """Look at the usage now and from now on."""

@@ -38,7 +38,7 @@ _TIDY_S = 1.0
 _SAME_WISH_S = 1.0
 
 # For the faults of a configuration that is read again. Their files may have been removed or replaced by then, so they
-# are read once all runs. Of the standard library nothing is: it would be most of a megabyte.
+# are read soon after the start. Of the standard library nothing is: it would be most of a megabyte.
 NEEDED_LATER = (
     "collector.config.decode",
     "collector.config.elsewhere",
@@ -127,7 +127,6 @@ class _Operator:
             return _fail(_text(error), self._log, settings.encoding, settings.output_paths)
         self._log.info("Everything is ready. Begin running and processing data.")
         notify_ready(self._log)
-        self._loop.call_soon(_load_the_rest)
         self._loop.run()
         self._log.info("Shutdown complete.")
         return 0
@@ -220,19 +219,19 @@ class _Operator:
         return True
 
 
-def _load_the_rest() -> None:
-    for name in NEEDED_LATER:
-        with suppress(ImportError):
-            __import__(name)
-
-
 def _tidy_later(loop: Loop, runtime: Runtime) -> None:
-    """Give back what only the start needed, once all has started and the first requests have not had to wait for it."""
+    """Give back what only the start needed, and load what is needed later, in its place.
+
+    Once all has started, so that the first requests have not had to wait for it.
+    """
 
     def tidy() -> None:
         timer.cancel()
         gc.enable()
         gc.collect()
+        for name in NEEDED_LATER:
+            with suppress(ImportError):
+                __import__(name)
         runtime.release_memory()
 
     timer = loop.every(_TIDY_S, tidy)

@@ -360,9 +360,11 @@ typedef enum ss_memory_limiter_counter {
     SS_MEMORY_LIMITER_REFUSED
 } ss_memory_limiter_counter;
 /* Refuse (UNAVAILABLE) while the last RSS sample plus what was taken in since, or the bytes in flight, reach
- * soft_limit_bytes. From its making to its end nothing that is held for requests of the runtime grows beyond that
- * either: a request that would need more is refused, or rejected where it could never have it. Keeps runtime. */
-ss_op *ss_memory_limiter_new(ss_runtime *runtime, uint64_t soft_limit_bytes, ss_error *error);
+ * soft_limit_bytes. From its making to its end nothing that is held for requests of the runtime grows beyond
+ * hard_limit_bytes: a request that would need more is refused, or rejected where it could never have it. Keeps runtime.
+ */
+ss_op *ss_memory_limiter_new(ss_runtime *runtime, uint64_t soft_limit_bytes, uint64_t hard_limit_bytes,
+                             ss_error *error);
 
 /* -- metricstransform -- */
 typedef enum ss_metrics_transform_counter {

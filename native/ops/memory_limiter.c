@@ -10,12 +10,13 @@ enum { RETRY_MS = 1000 };
 typedef struct memory_limiter {
     ss_op op;
     ss_runtime *runtime;
-    ss_memory_limit limit; /* of a request alone, too, and of what is made of it */
+    uint64_t soft_limit_bytes;
+    ss_memory_limit limit; /* the hard one: of all that is held, before a request gets here, too */
 } memory_limiter;
 
 static ss_status memory_limiter_run(ss_op *op, ss_table *table, ss_verdict *verdict) {
     memory_limiter *self = (memory_limiter *)op;
-    if (ss_runtime_usage(self->runtime) < self->limit.bytes) {
+    if (ss_runtime_usage(self->runtime) < self->soft_limit_bytes) {
         ss_op_count(op, table, SS_MEMORY_LIMITER_ACCEPTED, table->n_kept);
         return SS_OK;
     }
@@ -31,7 +32,8 @@ static void memory_limiter_free(ss_op *op) {
 
 static const ss_op_vtable memory_limiter_vtable = {0, 0, memory_limiter_run, memory_limiter_free};
 
-ss_op *ss_memory_limiter_new(ss_runtime *runtime, uint64_t soft_limit_bytes, ss_error *error) {
+ss_op *ss_memory_limiter_new(ss_runtime *runtime, uint64_t soft_limit_bytes, uint64_t hard_limit_bytes,
+                             ss_error *error) {
     memory_limiter *self = calloc(1, sizeof *self);
     if (!self) {
         *error = (ss_error){SS_ERR_NO_MEMORY, 0, "out of memory"};
@@ -39,7 +41,8 @@ ss_op *ss_memory_limiter_new(ss_runtime *runtime, uint64_t soft_limit_bytes, ss_
     }
     self->op.vtable = &memory_limiter_vtable;
     self->runtime = runtime;
-    self->limit.bytes = soft_limit_bytes;
+    self->soft_limit_bytes = soft_limit_bytes;
+    self->limit.bytes = hard_limit_bytes;
     ss_runtime_add_limit(runtime, &self->limit);
     return &self->op;
 }

@@ -35,7 +35,7 @@ class Limited:
     def _consumers(self, runtime: Runtime) -> Mapping[Signal, Consumer]:
         self.queues = {signal: Queue(runtime, signal, sizer="bytes", capacity=1 << 20) for signal in Signal}
         return {
-            signal: Pipeline(signal, [ops.memory_limiter(runtime, SOFT_LIMIT)], queue)
+            signal: Pipeline(signal, [ops.memory_limiter(runtime, SOFT_LIMIT, SOFT_LIMIT)], queue)
             for signal, queue in self.queues.items()
         }
 

@@ -50,7 +50,7 @@ static void open_scene(scene *s, ss_signal signal, ss_op *op, uint64_t limit) {
     s->receiver = ss_receiver_new(s->runtime, SS_INVALID_REJECT_ITEM);
     s->behind = (probe){.consumer = {&probe_vtable, signal}, .runtime = s->runtime};
     if (limit) {
-        s->ops[s->n_ops++] = ss_memory_limiter_new(s->runtime, limit, &error);
+        s->ops[s->n_ops++] = ss_memory_limiter_new(s->runtime, limit, limit, &error);
     }
     if (op) {
         s->ops[s->n_ops++] = op;
@@ -343,8 +343,8 @@ static void test_limits_come_and_go(void) {
     ss_error error;
     CHECK_EQUAL(SS_OK, ss_runtime_take(runtime, UINT64_C(1) << 40, 0));
     ss_runtime_account(runtime, -(INT64_C(1) << 40));
-    ss_op *high = ss_memory_limiter_new(runtime, 20, &error);
-    ss_op *low = ss_memory_limiter_new(runtime, 10, &error);
+    ss_op *high = ss_memory_limiter_new(runtime, 20, 20, &error);
+    ss_op *low = ss_memory_limiter_new(runtime, 10, 10, &error);
     CHECK_EQUAL(SS_ERR_LIMIT, ss_runtime_take(runtime, 10, 10));
     CHECK_EQUAL(SS_OK, ss_runtime_take(runtime, 5, 5));
     CHECK_EQUAL(SS_ERR_NO_MEMORY, ss_runtime_take(runtime, 5, 5));

@@ -388,8 +388,8 @@ static void test_fanout_keeps_the_counts_of_the_pipeline_before_it(void) {
     ss_verdict verdict;
     ss_runtime *runtime = ss_runtime_new();
     ss_worker *worker = ss_worker_new(runtime);
-    ss_op *first = ss_memory_limiter_new(runtime, 1 << 30, &error);
-    ss_op *behind = ss_memory_limiter_new(runtime, 1 << 30, &error);
+    ss_op *first = ss_memory_limiter_new(runtime, 1 << 30, 1 << 30, &error);
+    ss_op *behind = ss_memory_limiter_new(runtime, 1 << 30, 1 << 30, &error);
     ss_consumer *queue = ss_queue_new(runtime, SS_SIGNAL_TRACES, SS_SIZER_REQUESTS, 1, false, &error);
     ss_consumer *discard = ss_discard_new(SS_SIGNAL_TRACES);
     ss_consumer *outputs[] = {ss_pipeline_new(SS_SIGNAL_TRACES, &behind, 1, discard), queue};

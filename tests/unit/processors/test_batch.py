@@ -72,7 +72,7 @@ class Setup:
         )
         self.queue = Queue(self.runtime, Signal.TRACES, sizer="requests", capacity=100)
         self.processor = BatchProcessor(Config(**{"timeout": 3600.0, **config}), settings)
-        self.gate = ops.memory_limiter(self.runtime, 1 << 30)
+        self.gate = ops.memory_limiter(self.runtime, 1 << 30, 1 << 30)
         self.consumer = self.processor.connect([Pipeline(Signal.TRACES, [self.gate], self.queue)])
         self.processor.start()
 

@@ -223,7 +223,7 @@ class FakeLimiter(Part):
 
     def __init__(self, config: Config, settings: Settings) -> None:
         super().__init__(config, settings)
-        self.op = ops.memory_limiter(settings.runtime, 1 << 30)
+        self.op = ops.memory_limiter(settings.runtime, 1 << 30, 1 << 30)
 
 
 class FakeFilter(Part):

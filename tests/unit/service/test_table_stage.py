@@ -251,7 +251,7 @@ def test_what_a_processor_keeps_outlives_its_request(bench: Bench, monkeypatch: 
 
 def test_client_is_told_what_the_next_consumer_says(bench: Bench) -> None:
     """A refusal goes back to the one who waits, counted nowhere, and is not retried here."""
-    refuses = ops.memory_limiter(bench.runtime, 1 << 30)
+    refuses = ops.memory_limiter(bench.runtime, 1 << 30, 1 << 30)
     bench.runtime.set_rss(1 << 30)
     stage, consumer = bench.make(FakeTable, Pipeline(Signal.TRACES, [refuses], bench.output))
     verdict = bench.send(consumer, make_request(3))
@@ -283,7 +283,7 @@ def test_processor_that_cannot_count_leaves_the_counts_of_its_stage(
 
 def test_refused_request_is_tried_again(bench: Bench) -> None:
     """What is acknowledged waits until the next consumer has room."""
-    refuses = ops.memory_limiter(bench.runtime, 1 << 30)
+    refuses = ops.memory_limiter(bench.runtime, 1 << 30, 1 << 30)
     bench.runtime.set_rss(1 << 30)
     stage, consumer = bench.make(FakeTable, Pipeline(Signal.TRACES, [refuses], bench.output))
     bench.push(consumer, make_request(1))
@@ -298,7 +298,7 @@ def test_refused_request_is_tried_again(bench: Bench) -> None:
 
 def test_shutdown_gives_up_at_its_deadline(bench: Bench) -> None:
     """What the next consumer never takes is counted as failed, and shutdown returns."""
-    refuses = ops.memory_limiter(bench.runtime, 1 << 30)
+    refuses = ops.memory_limiter(bench.runtime, 1 << 30, 1 << 30)
     bench.runtime.set_rss(1 << 30)
     stage, consumer = bench.make(FakeTable, Pipeline(Signal.TRACES, [refuses], bench.output))
     bench.push(consumer, make_request(1))
