@@ -19,6 +19,11 @@ enum { SCOPE_LEVEL = 2, METRIC_LEVEL = 3, DATA_LEVEL = 4 }; /* of the nodes; mes
  * number bounds what a small message can make of it. */
 enum { ROWS_MAX = 1 << 22, NODES_MAX = 1 << 22 };
 
+/* Rows and nodes may take so many bytes, and so many more for each byte of the message, before they are made twice as
+ * many. Items that say anything are far from it; empty ones would take sixty times their length, and a message of them
+ * may have come in a few compressed bytes. ROW_BYTES: of all columns, about. */
+enum { GRANTED_FREE = 4 << 20, GRANTED_PER_BYTE = 8, ROW_BYTES = 128 };
+
 /* A metric has one kind of data, and the last counts where there are more; but whoever reads it looks at the name of
  * the metric for each, so a name of a megabyte must not be that of a million. */
 enum { DATA_MAX = 8 };
@@ -54,12 +59,17 @@ static inline bool read_body(scan *s, ss_reader *reader, const uint8_t *at, ss_r
 
 /* ---------------------------------------------------------------- containers */
 
+static bool is_out_of_proportion(const ss_table *table, size_t n, size_t entry) {
+    return table->private_state->holding.runtime && /* else it is too late to refuse it */
+           n * entry > GRANTED_FREE + GRANTED_PER_BYTE * table->bytes_length;
+}
+
 /* Open a node for a message that was just read. Returns its index, SS_NO_INDEX: out of memory. */
 static uint32_t open_node(scan *s, uint32_t parent, uint32_t level, const uint8_t *tag, const uint8_t *tag_end,
                           ss_reader body) {
     struct ss_table_private *own = s->table->private_state;
     if (own->n_nodes == own->node_capacity) {
-        if (own->n_nodes >= NODES_MAX) {
+        if (own->n_nodes >= NODES_MAX || is_out_of_proportion(s->table, own->n_nodes, sizeof *own->nodes)) {
             fail(s, tag, SS_ERR_LIMIT, "too many containers");
             return SS_NO_INDEX;
         }
@@ -94,7 +104,7 @@ static void close_node(scan *s, uint32_t node) {
 static uint32_t open_row(scan *s, uint32_t node, const uint8_t *tag, ss_reader body) {
     ss_table *table = s->table;
     if (__builtin_expect(table->n_rows == table->private_state->row_capacity, 0)) {
-        bool is_full = table->n_rows >= ROWS_MAX;
+        bool is_full = table->n_rows >= ROWS_MAX || is_out_of_proportion(table, table->n_rows, ROW_BYTES);
         ss_status status = is_full ? SS_ERR_LIMIT : ss_table_grow(table);
         if (status != SS_OK) {
             fail(s, tag, status, is_full ? "too many items" : ss_reason_memory);
