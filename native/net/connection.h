@@ -200,6 +200,8 @@ struct ss_connection {
     ss_connection_state state;
     uint64_t close_by_ns;
     ss_connection *previous, *next;
+    bool is_answered; /* and is about to advance */
+    ss_connection *next_answered;
 };
 
 /* The route of the answer to a request that is being handed over; NULL where there is none. */

@@ -80,6 +80,7 @@ struct ss_loop {
     size_t next_peer;
     int epoll_fd;
     postbox *inbox;
+    ss_connection *answered; /* while the inbox is read: those that answers were for */
     pthread_t thread;
     bool is_started;
     bool is_draining;
@@ -473,12 +474,16 @@ static void wake(postbox *box) {
     (void)!write(box->wake_fd, &one, sizeof one);
 }
 
+/* Who finds letters there need not wake the loop: who brought the first of them does. */
 static void post(postbox *box, letter *l) {
     pthread_mutex_lock(&box->lock);
+    bool is_first = !box->first;
     *(box->last ? &box->last->next : &box->first) = l;
     box->last = l;
     pthread_mutex_unlock(&box->lock);
-    wake(box);
+    if (is_first) {
+        wake(box);
+    }
 }
 
 static void deal_out(ss_loop *loop, int fd, ss_listener *listener) {
@@ -589,7 +594,22 @@ static void deliver_verdict(ss_loop *loop, letter *l) {
     if (c->state == SS_CONNECTION_OPEN && !c->protocol->answer(c, l->reply.stream, &l->verdict)) {
         close_soon(loop, c);
     }
-    advance(loop, c);
+    if (!c->is_answered) {
+        c->is_answered = true;
+        c->next_answered = loop->answered;
+        loop->answered = c;
+    }
+}
+
+/* Write all answers of a connection that have come at once by one call. */
+static void advance_answered(ss_loop *loop) {
+    for (ss_connection *c; (c = loop->answered);) {
+        loop->answered = c->next_answered;
+        c->is_answered = false;
+        if (c->state != SS_CONNECTION_DEAD) {
+            advance(loop, c);
+        }
+    }
 }
 
 static letter *take_letters(postbox *box) {
@@ -673,6 +693,7 @@ static void read_inbox(ss_loop *loop) {
         }
         letter_free(l);
     }
+    advance_answered(loop);
     if (stop_ns && !loop->is_draining) {
         close_listeners(loop);
         loop->is_draining = true;

@@ -30,7 +30,16 @@ typedef struct receiver {
     ss_receiver *counter; /* NULL: answers come at once; else those to the first WAITING_MAX requests come later */
     ss_pledge pledges[WAITING_MAX];
     uint64_t n_cancelled; /* atomic: requests whose clients have gone */
+    uint64_t stops_at;    /* after so many requests the loop goes on only once it is free; 0: it never stops */
+    uint64_t is_free;     /* atomic */
 } receiver;
+
+static void wait_for(const uint64_t *counter, uint64_t n) {
+    for (int i = 0; i < PATIENCE_MS && __atomic_load_n(counter, __ATOMIC_ACQUIRE) < n; i++) {
+        poll(NULL, 0, 1);
+    }
+    CHECK_EQUAL(n, __atomic_load_n(counter, __ATOMIC_ACQUIRE));
+}
 
 static receiver *cancelling; /* that of the test that runs */
 
@@ -59,7 +68,9 @@ static void accept_request(void *context, ss_worker *worker, const ss_request *r
     if (r->counter) {
         verdict->is_pending = await(r, request);
     }
-    __atomic_fetch_add(&r->n_accepted, 1, __ATOMIC_RELEASE);
+    if (__atomic_add_fetch(&r->n_accepted, 1, __ATOMIC_RELEASE) == r->stops_at) {
+        wait_for(&r->is_free, 1);
+    }
 }
 
 static bool has_signal(const void *context, ss_signal signal) {
@@ -582,13 +593,6 @@ static void test_shutdown_ends_at_its_deadline(void) {
     finish(&s, server);
 }
 
-static void wait_for(const uint64_t *counter, uint64_t n) {
-    for (int i = 0; i < PATIENCE_MS && __atomic_load_n(counter, __ATOMIC_ACQUIRE) < n; i++) {
-        poll(NULL, 0, 1);
-    }
-    CHECK_EQUAL(n, __atomic_load_n(counter, __ATOMIC_ACQUIRE));
-}
-
 static void prepare_to_wait(setup *s) {
     prepare(s, 1);
     s->receiver.counter = ss_receiver_new(NULL, SS_INVALID_REJECT_ITEM);
@@ -627,6 +631,78 @@ static void test_answers_that_come_later(void) {
     CHECK(hears_end(patient));
     close(patient);
     ss_promise_tell(&r->pledges[2], &good); /* to nobody: its loop has ended */
+    finish_waiting(&s, server);
+}
+
+static size_t put_frame(uint8_t *out, uint8_t type, uint8_t flags, uint8_t stream, const void *payload, size_t length) {
+    const uint8_t head[9] = {0, (uint8_t)(length >> 8), (uint8_t)length, type, flags, 0, 0, 0, stream};
+    memcpy(out, head, sizeof head);
+    memcpy(out + sizeof head, payload, length);
+    return sizeof head + length;
+}
+
+static size_t put_header(uint8_t *out, const char *name, const char *value) {
+    return (size_t)sprintf((char *)out, "%c%c%s%c%s", 16, (int)strlen(name), name, (int)strlen(value), value);
+}
+
+/* A gRPC request of 5 bytes. */
+static size_t put_call(uint8_t *out, uint8_t stream) {
+    uint8_t headers[512];
+    size_t n = put_header(headers, ":method", "POST");
+    n += put_header(headers + n, ":scheme", "http");
+    n += put_header(headers + n, ":path", "/opentelemetry.proto.collector.trace.v1.TraceService/Export");
+    n += put_header(headers + n, ":authority", "x");
+    n += put_header(headers + n, "content-type", "application/grpc");
+    n += put_header(headers + n, "te", "trailers");
+    n = put_frame(out, 1, 4, stream, headers, n);
+    return n + put_frame(out + n, 0, 1, stream, "\0\0\0\0\5hello", 10);
+}
+
+/* How many of the answers of gRPC end in what one call of send() wrote. */
+static int count_ends(const uint8_t *bytes, ssize_t length) {
+    int n_ends = 0;
+    for (ssize_t at = 0; at + 9 <= length; at += 9 + bytes[at + 1] * 256 + bytes[at + 2]) {
+        n_ends += bytes[at + 3] == 1 && (bytes[at + 4] & 1);
+    }
+    return n_ends;
+}
+
+/* Answers to one connection that come at once cost one call of send(), which is one record here. */
+static void test_answers_that_come_at_once(void) {
+    enum { N_TOLD = WAITING_MAX - 1 };
+    setup s;
+    prepare_to_wait(&s);
+    receiver *r = &s.receiver;
+    r->stops_at = WAITING_MAX;
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    struct sockaddr_un address = {.sun_family = AF_UNIX}; /* an abstract name, chosen by the kernel */
+    socklen_t size = sizeof address;
+    CHECK_EQUAL(0, bind(fd, (struct sockaddr *)&address, sizeof(sa_family_t)));
+    CHECK_EQUAL(0, listen(fd, 8));
+    CHECK_EQUAL(0, getsockname(fd, (struct sockaddr *)&address, &size));
+    s.listeners[0].fd = fd;
+    ss_server *server = start(&s);
+    int peer = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    CHECK_EQUAL(0, connect(peer, (struct sockaddr *)&address, size));
+    uint8_t bytes[4096] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    size_t n = 24 + put_frame(bytes + 24, 4, 0, 0, "", 0);
+    for (int i = 0; i < WAITING_MAX; i++) {
+        n += put_call(bytes + n, (uint8_t)(2 * i + 1));
+    }
+    CHECK_EQUAL((ssize_t)n, send(peer, bytes, n, MSG_NOSIGNAL));
+    wait_for(&r->n_accepted, WAITING_MAX);
+    for (int i = 0; i < N_TOLD; i++) {
+        ss_promise_tell(&r->pledges[i], &(ss_verdict){0});
+    }
+    __atomic_store_n(&r->is_free, 1, __ATOMIC_RELEASE);
+    int n_ends = 0;
+    while (!n_ends && readable(peer, PATIENCE_MS)) {
+        n_ends = count_ends(bytes, recv(peer, bytes, sizeof bytes, 0));
+    }
+    CHECK_EQUAL(N_TOLD, n_ends);
+    ss_promise_tell(&r->pledges[N_TOLD], &(ss_verdict){0});
+    close(peer);
+    close(fd);
     finish_waiting(&s, server);
 }
 
@@ -750,6 +826,7 @@ int main(void) {
     test_shutdown_finishes_what_is_in_flight();
     test_shutdown_ends_at_its_deadline();
     test_answers_that_come_later();
+    test_answers_that_come_at_once();
     test_clients_that_go();
     test_two_servers_on_one_socket();
     test_grpc_over_a_unix_socket();
