@@ -22,7 +22,7 @@ enum { ROWS_MAX = 1 << 22, NODES_MAX = 1 << 22 };
 /* Rows and nodes may take so many bytes, and so many more for each byte of the message, before they are made twice as
  * many. Items that say anything are far from it; empty ones would take sixty times their length, and a message of them
  * may have come in a few compressed bytes. ROW_BYTES: of all columns, about. */
-enum { GRANTED_FREE = 4 << 20, GRANTED_PER_BYTE = 8, ROW_BYTES = 128 };
+enum { GRANTED_FREE = 4 << 20, GRANTED_PER_BYTE = 16, ROW_BYTES = 128 };
 
 /* A metric has one kind of data, and the last counts where there are more; but whoever reads it looks at the name of
  * the metric for each, so a name of a megabyte must not be that of a million. */

@@ -115,27 +115,27 @@ static ss_buffer make_items(uint32_t n, const void *item, size_t length) {
     return request;
 }
 
-static const uint8_t empty_item[] = {0x12, 0};
+static const uint8_t small_item[] = {0x12, 7, 0x2a, 5, 'n', 'a', 'm', 'e', 's'};
 
 static void test_rows_are_memory(void) {
     scene s;
     open_scene(&s, SS_SIGNAL_TRACES, NULL, 0);
-    ss_buffer request = make_items(1000, empty_item, sizeof empty_item);
+    ss_buffer request = make_items(1000, small_item, sizeof small_item);
     CHECK_EQUAL(SS_CODE_OK, send_to(&s, SS_SIGNAL_TRACES, SS_PAYLOAD_PROTOBUF, &request).code);
     CHECK_EQUAL(0, s.behind.in_flight); /* of what is kept anyhow, nobody is told */
     ss_buffer_free(&request);
-    request = make_items(400000, empty_item, sizeof empty_item);
+    request = make_items(400000, small_item, sizeof small_item);
     CHECK_EQUAL(SS_CODE_OK, send_to(&s, SS_SIGNAL_TRACES, SS_PAYLOAD_PROTOBUF, &request).code);
     CHECK(s.behind.in_flight > UINT64_C(400000) * 100 - SS_HOLDING_KEPT);
     ss_buffer_free(&request);
     close_scene(&s);
 }
 
-/* 4 million empty spans took half a gigabyte, whatever the limit was. */
+/* 4 million small spans took half a gigabyte, whatever the limit was. */
 static void test_request_that_can_never_fit_is_rejected(void) {
     scene s;
     open_scene(&s, SS_SIGNAL_TRACES, NULL, LIMIT);
-    ss_buffer request = make_items(4000000, empty_item, sizeof empty_item);
+    ss_buffer request = make_items(4000000, small_item, sizeof small_item);
     ss_verdict verdict = send_to(&s, SS_SIGNAL_TRACES, SS_PAYLOAD_PROTOBUF, &request);
     CHECK_EQUAL(SS_CODE_INVALID_ARGUMENT, verdict.code);
     CHECK(!verdict.has_retry_delay);
@@ -144,10 +144,26 @@ static void test_request_that_can_never_fit_is_rejected(void) {
     close_scene(&s);
 }
 
+/* Without a limit, too, memory is in proportion to what was sent: empty items would take sixty times their bytes. */
+static void test_items_that_say_nothing_are_granted_little(void) {
+    static const uint8_t empty_item[] = {0x12, 0};
+    scene s;
+    open_scene(&s, SS_SIGNAL_TRACES, NULL, 0);
+    ss_buffer request = make_items(30000, empty_item, sizeof empty_item);
+    CHECK_EQUAL(SS_CODE_OK, send_to(&s, SS_SIGNAL_TRACES, SS_PAYLOAD_PROTOBUF, &request).code);
+    ss_buffer_free(&request);
+    request = make_items(4000000, empty_item, sizeof empty_item);
+    ss_verdict verdict = send_to(&s, SS_SIGNAL_TRACES, SS_PAYLOAD_PROTOBUF, &request);
+    CHECK_EQUAL(SS_CODE_INVALID_ARGUMENT, verdict.code);
+    CHECK(strstr(verdict.message, "too many items") != NULL);
+    ss_buffer_free(&request);
+    close_scene(&s);
+}
+
 static void test_request_that_does_not_fit_now_is_refused(void) {
     scene s;
     open_scene(&s, SS_SIGNAL_TRACES, NULL, LIMIT);
-    ss_buffer request = make_items(400000, empty_item, sizeof empty_item);
+    ss_buffer request = make_items(400000, small_item, sizeof small_item);
     ss_runtime_account(s.runtime, LIMIT / 2);
     ss_verdict verdict = send_to(&s, SS_SIGNAL_TRACES, SS_PAYLOAD_PROTOBUF, &request);
     CHECK_EQUAL(SS_CODE_UNAVAILABLE, verdict.code);
@@ -193,7 +209,7 @@ static ss_op *new_insertion(void) {
 static void test_edits_are_memory(void) {
     scene s;
     open_scene(&s, SS_SIGNAL_TRACES, new_insertion(), 0);
-    ss_buffer request = make_items(100000, empty_item, sizeof empty_item);
+    ss_buffer request = make_items(100000, small_item, sizeof small_item);
     CHECK_EQUAL(SS_CODE_OK, send_to(&s, SS_SIGNAL_TRACES, SS_PAYLOAD_PROTOBUF, &request).code);
     uint64_t with_edits = s.behind.in_flight;
     close_scene(&s);
@@ -209,7 +225,7 @@ static void test_edits_are_memory(void) {
     ss_buffer_free(&request);
 }
 
-/* What an op makes of an item while it works on it: empty attributes, and empty data points, of two bytes. */
+/* What an op makes of an item while it works on it: empty attributes, of two bytes, and data points with a time. */
 static void test_scratch_is_memory(void) {
     enum { MANY = 2000000 };
     ss_error error;
@@ -224,10 +240,10 @@ static void test_scratch_is_memory(void) {
                         ? ss_metrics_transform_new(
                               &(ss_metrics_transform_config){.transforms = &transform, .n_transforms = 1}, &error)
                         : ss_attributes_new(&(ss_attributes_config){.actions = upsert, .n_actions = 1}, &error);
-        const uint8_t item[] = {is_metrics ? 0x0a : 0x4a, 0};
+        static const uint8_t attribute[] = {0x4a, 0}, point[] = {0x0a, 9, 0x19, 1, 2, 3, 4, 5, 6, 7, 8};
         ss_buffer request = {0};
         for (uint32_t i = 0; i < (is_metrics ? MANY / 8 : MANY); i++) {
-            append(&request, item, sizeof item);
+            append(&request, is_metrics ? point : attribute, is_metrics ? sizeof point : sizeof attribute);
         }
         if (around[signal]) {
             wrap(&request, around[signal]);
@@ -295,7 +311,7 @@ static void test_repaired_texts_are_memory(void) {
 static void test_what_has_been_taken_ends_at_no_limit(void) {
     scene s;
     open_scene(&s, SS_SIGNAL_TRACES, new_insertion(), LIMIT);
-    ss_buffer request = make_items(2000000, empty_item, sizeof empty_item);
+    ss_buffer request = make_items(2000000, small_item, sizeof small_item);
     ss_verdict verdict;
     CHECK_EQUAL(SS_OK, ss_consumer_push(s.pipeline, s.worker, request.data, request.length, &verdict));
     close_scene(&s);
@@ -312,7 +328,7 @@ static void test_batches_repeat_what_there_is_room_for(void) {
     static const ss_consumer_vtable vtable = {refuse_all, probe_free};
     const ss_batch_config config = {.timeout_ns = UINT64_MAX, .send_batch_size = 1, .send_batch_max_size = 1};
     ss_consumer full = {&vtable, SS_SIGNAL_TRACES}, *outputs[] = {&full};
-    ss_buffer request = make_items(2000, empty_item, sizeof empty_item), resource = {0};
+    ss_buffer request = make_items(2000, small_item, sizeof small_item), resource = {0};
     CHECK_EQUAL(SS_OK, ss_buffer_reserve(&resource, 100000));
     memset(resource.data, 0, 100000);
     resource.length = 100000;
@@ -358,6 +374,7 @@ static void test_limits_come_and_go(void) {
 int main(void) {
     test_rows_are_memory();
     test_request_that_can_never_fit_is_rejected();
+    test_items_that_say_nothing_are_granted_little();
     test_request_that_does_not_fit_now_is_refused();
     test_what_json_becomes_is_memory();
     test_edits_are_memory();

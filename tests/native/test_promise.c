@@ -526,7 +526,6 @@ static void test_successor_takes_what_clients_wait_for(void) {
     for (int i = 0; i < 4; i += 2) {
         ss_queue_stats stats = stats_of(fickle[i].queue);
         CHECK_EQUAL(0, stats.items + stats.size + stats.in_flight_requests);
-        CHECK(stats.sent_items > 0);
         n_items += stats.sent_items + stats.failed_items + stats.withdrawn_items + stats.enqueue_failed_items +
                    fickle[i].unknown + fickle[i + 1].unknown;
     }
