@@ -385,7 +385,6 @@ static ss_status queue_consume(ss_consumer *consumer, ss_worker *worker, const s
     if (status == SS_OK) {
         ss_runtime_account(self->runtime, memory_of(added));
         line_append(self, added);
-        pthread_cond_signal(&self->filled);
     } else {
         free_place(self, added);
     }
@@ -393,7 +392,9 @@ static ss_status queue_consume(ss_consumer *consumer, ss_worker *worker, const s
         pthread_cond_broadcast(&self->filled); /* who waits for the last entry finds out that there is none */
     }
     pthread_mutex_unlock(&self->lock);
-    if (status != SS_OK) {
+    if (status == SS_OK) {
+        pthread_cond_signal(&self->filled); /* with the lock, who wakes would at once sleep again until it is free */
+    } else {
         status = ss_refuse(verdict, "out of memory", REFUSAL_RETRY_MS);
         answer(added, verdict);
         free_entry(self, added);
