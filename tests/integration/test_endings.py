@@ -230,7 +230,7 @@ def test_changed_exporter_delivers_what_was_in_back_off(tmp_path: Path, exporter
             reload(spansieve)
             wait_for(lambda: client.sent == right.arrived())
             assert [] == wrong.arrived()
-            assert N_REQUESTS == total(spansieve, "otelcol_exporter_sent_spans")
+            wait_for(lambda: N_REQUESTS == total(spansieve, "otelcol_exporter_sent_spans"))
             assert 0 == spansieve.stop()
             assert [] == lost_items(spansieve)
 
