@@ -667,6 +667,21 @@ static int count_ends(const uint8_t *bytes, ssize_t length) {
     return n_ends;
 }
 
+/* Start with a unix socket of this type as the first listener, *fd, and connect *peer to it. */
+static ss_server *start_at_unix_socket(setup *s, int type, int *fd, int *peer) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX}; /* an abstract name, chosen by the kernel */
+    socklen_t size = sizeof address;
+    *fd = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
+    CHECK_EQUAL(0, bind(*fd, (struct sockaddr *)&address, sizeof(sa_family_t)));
+    CHECK_EQUAL(0, listen(*fd, 8));
+    CHECK_EQUAL(0, getsockname(*fd, (struct sockaddr *)&address, &size));
+    s->listeners[0].fd = *fd;
+    ss_server *server = start(s);
+    *peer = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
+    CHECK_EQUAL(0, connect(*peer, (struct sockaddr *)&address, size));
+    return server;
+}
+
 /* Answers to one connection that come at once cost one call of send(), which is one record here. */
 static void test_answers_that_come_at_once(void) {
     enum { N_TOLD = WAITING_MAX - 1 };
@@ -674,16 +689,8 @@ static void test_answers_that_come_at_once(void) {
     prepare_to_wait(&s);
     receiver *r = &s.receiver;
     r->stops_at = WAITING_MAX;
-    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    struct sockaddr_un address = {.sun_family = AF_UNIX}; /* an abstract name, chosen by the kernel */
-    socklen_t size = sizeof address;
-    CHECK_EQUAL(0, bind(fd, (struct sockaddr *)&address, sizeof(sa_family_t)));
-    CHECK_EQUAL(0, listen(fd, 8));
-    CHECK_EQUAL(0, getsockname(fd, (struct sockaddr *)&address, &size));
-    s.listeners[0].fd = fd;
-    ss_server *server = start(&s);
-    int peer = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    CHECK_EQUAL(0, connect(peer, (struct sockaddr *)&address, size));
+    int fd, peer;
+    ss_server *server = start_at_unix_socket(&s, SOCK_SEQPACKET, &fd, &peer);
     uint8_t bytes[4096] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
     size_t n = 24 + put_frame(bytes + 24, 4, 0, 0, "", 0);
     for (int i = 0; i < WAITING_MAX; i++) {
@@ -763,16 +770,8 @@ static void test_two_servers_on_one_socket(void) {
 static void test_grpc_over_a_unix_socket(void) {
     setup s;
     prepare(&s, 1);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    struct sockaddr_un address = {.sun_family = AF_UNIX}; /* an abstract name, chosen by the kernel */
-    socklen_t size = sizeof address;
-    CHECK_EQUAL(0, bind(fd, (struct sockaddr *)&address, sizeof(sa_family_t)));
-    CHECK_EQUAL(0, listen(fd, 8));
-    CHECK_EQUAL(0, getsockname(fd, (struct sockaddr *)&address, &size));
-    s.listeners[0].fd = fd;
-    ss_server *server = start(&s);
-    int peer = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    CHECK_EQUAL(0, connect(peer, (struct sockaddr *)&address, size));
+    int fd, peer;
+    ss_server *server = start_at_unix_socket(&s, SOCK_STREAM, &fd, &peer);
     static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0";
     CHECK_EQUAL(33, send(peer, preface, 33, MSG_NOSIGNAL));
     uint8_t head[9];
